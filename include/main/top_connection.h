@@ -5,8 +5,9 @@
 #include <stddef.h>
 
 /*
- * A client of the console of a pgweir, for `pgweir top`: blocking, with a time limit for each answer. It speaks to Unix sockets and TCP without TLS,
- * and logs in with a password in clear text, MD5 or SCRAM-SHA-256.
+ * A client of the console of a pgweir, for `pgweir top`: blocking, with a time limit for each
+ * answer. It speaks to Unix sockets and TCP without TLS, and logs in with a password in clear text,
+ * MD5 or SCRAM-SHA-256.
  */
 struct console_address {
 	char host[256];			/* a directory with a socket, a name or an address */
@@ -21,9 +22,10 @@ struct console_rows {
 };
 
 struct console_connection;
-/* Sends a command; *connection NULL: connects first. False: `why` has the reason, and *connection is NULL. */
-bool console_ask(struct console_connection **connection, const struct console_address *address, const char *command, struct console_rows *rows,
-		 char *why, size_t size);
+/* Sends a command; *connection NULL: connects first. False: `why` has the reason, and *connection
+   is NULL. */
+bool console_ask(struct console_connection **connection, const struct console_address *address,
+		 const char *command, struct console_rows *rows, char *why, size_t size);
 /* Sets *connection to NULL; NULL is allowed. */
 void console_disconnect(struct console_connection **connection);
 

@@ -15,9 +15,12 @@ struct pooler {
 	struct console *console;
 	struct web *web;			/* the HTTP endpoint */
 	struct watch *watch;			/* watch_files; NULL: off */
-	usec_t read_at;				/* wall clock: before the configuration in force was read from its files */
-	struct giver *giver;			/* waits for a process that replaces this one; NULL: not possible */
-	bool tick_due;				/* also set by the giver when a handover is requested */
+	/* wall clock: before the configuration in force was read from its files */
+	usec_t read_at;
+	/* waits for a process that replaces this one; NULL: not possible */
+	struct giver *giver;
+	/* also set by the giver when a handover is requested */
+	bool tick_due;
 	bool is_silent;				/* connections end without an error message */
 };
 

@@ -1,5 +1,6 @@
 /*
- * The actions of the command line without a start: --check and --print-config check and print the configuration, --hash-password makes a secret.
+ * The actions of the command line without a start: --check and --print-config check and print the
+ * configuration, --hash-password makes a secret.
  */
 #include "main/action.h"
 
@@ -29,8 +30,8 @@
 /*
  * With a correct configuration. The texts are the same as at a start.
  *
- * Addresses in use are not reported, because the running pooler may use them. systemd's sockets, which replace listen_addr and
- * unix_socket_dir, are not known here.
+ * Addresses in use are not reported, because the running pooler may use them. systemd's sockets,
+ * which replace listen_addr and unix_socket_dir, are not known here.
  */
 
 #define FAULT(problems, ...) conf_problem_add(problems, false, NULL, 0, __VA_ARGS__)
@@ -50,12 +51,14 @@ static bool may_make(const char *path)
 	if (slash && size == 0)
 		snprintf(directory, sizeof(directory), "/");
 	else
-		snprintf(directory, sizeof(directory), "%.*s", (int)(slash ? size : 1), slash ? path : ".");
+		snprintf(directory, sizeof(directory), "%.*s", (int)(slash ? size : 1),
+			 slash ? path : ".");
 	return faccessat(AT_FDCWD, directory, W_OK | X_OK, AT_EACCESS) == 0;
 }
 
-/* Whether the file can be opened for writing, or created. False with errno. The file is not opened, because that may have an effect. */
-static bool may_write(const char *path)
+/* Whether the file can be opened for writing, or created. False with errno. The file is not opened,
+   because that may have an effect. */
+static bool action_may_write(const char *path)
 {
 	struct stat file;
 
@@ -101,8 +104,9 @@ static void check_ip(void *context, const char *ip)
 		return;
 	}
 	brief_address_of(&brief, &a, 0);
-	conf_problem_add(error == EADDRNOTAVAIL || error == EAFNOSUPPORT ? &d->absent : d->problems, false, NULL, 0,
-			 "cannot listen on %s: %s", brief_address_and_port(&brief, text, sizeof(text)), strerror(error));
+	conf_problem_add(error == EADDRNOTAVAIL || error == EAFNOSUPPORT ? &d->absent : d->problems,
+			 false, NULL, 0, "cannot listen on %s: %s",
+			 brief_address_and_port(&brief, text, sizeof(text)), strerror(error));
 }
 
 static void check_unix(struct endpoints *d, const char *directory, const char *group)
@@ -113,7 +117,8 @@ static void check_unix(struct endpoints *d, const char *directory, const char *g
 	if (!address_from_unix(&a, directory, d->port))
 		FAULT(d->problems, "cannot listen on %s: the path is too long", directory);
 	else if (*a.u.local.sun_path && !may_make(a.u.local.sun_path))
-		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, strerror(errno));
+		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path,
+		      strerror(errno));
 	else if (*a.u.local.sun_path && !socket_file_check_group(group, why, sizeof(why)))
 		FAULT(d->problems, "cannot listen on unix:%s: %s", a.u.local.sun_path, why);
 	else
@@ -122,7 +127,9 @@ static void check_unix(struct endpoints *d, const char *directory, const char *g
 
 static void check_endpoints(const struct settings *s, struct conf_problems *problems)
 {
-	struct endpoints d = { .problems = problems, .absent = { .count = 0 }, .port = (uint16_t)s->listen_port };
+	struct endpoints d = { .problems = problems,
+			       .absent = { .count = 0 },
+			       .port = (uint16_t)s->listen_port };
 	size_t before = problems->errors;
 	const char *why;
 	struct address any;
@@ -143,7 +150,8 @@ static void check_endpoints(const struct settings *s, struct conf_problems *prob
 	for (size_t i = 0; i < d.absent.count; i++)
 		conf_problem_add(problems, d.open > 0, NULL, 0, "%s", d.absent.items[i].text);
 	if (d.open == 0 && d.absent.count == 0 && problems->errors == before)
-		WARNING(problems, "nowhere to listen but on sockets from systemd: neither listen_addr nor unix_socket_dir is set");
+		WARNING(problems, "nowhere to listen but on sockets from systemd: neither "
+				  "listen_addr nor unix_socket_dir is set");
 	conf_problems_free(&d.absent);
 }
 
@@ -173,7 +181,8 @@ static bool has_session_state(const struct conf *conf)
 		const struct conf_database *d = conf->databases[i];
 
 		if ((d->pool_mode == CONF_UNSET ? s->pool_mode : d->pool_mode) != MODE_SESSION &&
-		    (d->session_state == CONF_UNSET ? s->session_state : d->session_state) == STATE_FULL)
+		    (d->session_state == CONF_UNSET ? s->session_state : d->session_state) ==
+			    STATE_FULL)
 			return true;
 	}
 	return false;
@@ -193,8 +202,9 @@ static int check(const struct options *options)
 	if (conf) {
 		s = &conf->settings;
 		user = options->user ? options->user : s->user;
-		/* As a start does before it reads or writes further files. An account that no start could become is an error; an
-		   account that only this process cannot become is a warning. */
+		/* As a start does before it reads or writes further files. An account that no start
+		   could become is an error; an account that only this process cannot become is a
+		   warning. */
 		switch (daemon_become_user(user, why, sizeof(why))) {
 		case DAEMON_USER_UNUSABLE:
 			FAULT(&problems, "%s", why);
@@ -205,17 +215,19 @@ static int check(const struct options *options)
 		case DAEMON_USER_TAKEN:
 			break;
 		}
-		if (s->logfile && *s->logfile && !may_write(s->logfile))
+		if (s->logfile && *s->logfile && !action_may_write(s->logfile))
 			FAULT(&problems, "log file \"%s\": %s", s->logfile, strerror(errno));
 		/* and its lock file */
-		if (s->pidfile && *s->pidfile && (!may_write(s->pidfile) || !may_make(s->pidfile)))
+		if (s->pidfile && *s->pidfile &&
+		    (!action_may_write(s->pidfile) || !may_make(s->pidfile)))
 			FAULT(&problems, "cannot open \"%s\": %s", s->pidfile, strerror(errno));
 		check_endpoints(s, &problems);
 		if (config_lacks_for_daemon(options, s))
 			FAULT(&problems, LACKS_FOR_DAEMON, options->file);
 		conf_read_rules(conf, NULL, false, &problems);
 		access_check(conf, user, &problems);
-		tls_contexts_make(&tls, &(struct tls_contexts){ .clients = NULL }, conf, false, &problems);
+		tls_contexts_make(&tls, &(struct tls_contexts){ .clients = NULL }, conf, false,
+				  &problems);
 		users = userlist_of_conf(conf, &problems);
 		users_check(conf, users, &problems);
 		if (users)
@@ -223,10 +235,12 @@ static int check(const struct options *options)
 	}
 	print_problems(&problems);
 	if (conf && has_session_state(conf))
-		printf("%s: session_state is full: clients of transaction and statement mode have a session state of their own (off: as in PgBouncer)\n",
+		printf("%s: session_state is full: clients of transaction and statement mode have "
+		       "a session state of their own (off: as in PgBouncer)\n",
 		       options->file);
 	status = conf && problems.errors == 0 ? 0 : 1;
-	printf("%s: %s\n", options->file, status == 0 ? "the configuration is usable" : "the configuration is not usable");
+	printf("%s: %s\n", options->file,
+	       status == 0 ? "the configuration is usable" : "the configuration is not usable");
 	tls_contexts_drop(&tls);
 	if (conf)
 		conf_drop(&conf);
@@ -263,21 +277,21 @@ static int print(const struct options *options)
 /* ---- --hash-password ---- */
 
 /*
- * Prints the secret of a password, as PostgreSQL computes it, for auth_file. The password is neither an argument nor an environment variable, which
- * other processes could read.
+ * Prints the secret of a password, as PostgreSQL computes it, for auth_file. The password is
+ * neither an argument nor an environment variable, which other processes could read.
  */
 
 #define PASSWORD_ROOM 4096
 #define ITERATIONS 4096			/* the default of PostgreSQL's scram_iterations */
 
-static bool fail(const char *why)
+static bool action_fail(const char *why)
 {
 	fprintf(stderr, "pgweir: %s\n", why);
 	return false;
 }
 
 /* Reads a line of standard input, without its end, to `to`. */
-static bool read_line(char *to, size_t size)
+static bool action_read_line(char *to, size_t size)
 {
 	size_t used = 0;
 	ssize_t got;
@@ -287,13 +301,13 @@ static bool read_line(char *to, size_t size)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			return fail(strerror(errno));
+			return action_fail(strerror(errno));
 		if (got == 0 || to[used] == '\n')
 			break;
 		if (to[used] == '\0')
-			return fail("the password contains a NUL byte");
+			return action_fail("the password contains a NUL byte");
 		if (++used == size)
-			return fail("the password is too long");
+			return action_fail("the password is too long");
 	}
 	if (used > 0 && to[used - 1] == '\r')
 		used--;
@@ -301,8 +315,9 @@ static bool read_line(char *to, size_t size)
 	return true;
 }
 
-/* The same with a question to the terminal, which does not show the answer. A signal arrives when the terminal shows input again. */
-static bool ask(const char *question, const struct termios *usual, char *to, size_t size)
+/* The same with a question to the terminal, which does not show the answer. A signal arrives when
+   the terminal shows input again. */
+static bool action_ask(const char *question, const struct termios *usual, char *to, size_t size)
 {
 	struct termios silent = *usual;
 	sigset_t signals, saved;
@@ -318,7 +333,7 @@ static bool ask(const char *question, const struct termios *usual, char *to, siz
 	silent.c_lflag &= ~(tcflag_t)ECHO;
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &silent);
 	fputs(question, stderr);
-	ok = read_line(to, size);
+	ok = action_read_line(to, size);
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, usual);
 	fputs("\n", stderr);
 	sigprocmask(SIG_SETMASK, &saved, NULL);
@@ -330,15 +345,16 @@ static bool read_password(char *password, char *again, size_t size)
 	struct termios usual;
 
 	if (tcgetattr(STDIN_FILENO, &usual) != 0) {
-		if (!read_line(password, size))
+		if (!action_read_line(password, size))
 			return false;
 	} else {
-		if (!ask("Password: ", &usual, password, size) || !ask("The same password again: ", &usual, again, size))
+		if (!action_ask("Password: ", &usual, password, size) ||
+		    !action_ask("The same password again: ", &usual, again, size))
 			return false;
 		if (strcmp(password, again) != 0)
-			return fail("the passwords are different");
+			return action_fail("the passwords are different");
 	}
-	return *password || fail("the password is empty");
+	return *password || action_fail("the password is empty");
 }
 
 /* Reads the SCRAM secret in the first line of the file. */
@@ -349,31 +365,37 @@ static bool read_secret(const char *path, struct scram_secret *secret)
 	bool ok = text != NULL;
 
 	if (!ok)
-		return fail(strerror(errno));
+		return action_fail(strerror(errno));
 	text[strcspn(text, "\r\n")] = '\0';
 	ok = scram_secret_read(text, secret) && secret->iterations <= SCRAM_ITERATIONS_MAX;
 	mem_wipe(text, size);
 	mem_free(text);
-	return ok || fail("the first line of the file of --like is no SCRAM secret, or it has more than 1000000 iterations");
+	return ok || action_fail("the first line of the file of --like is no SCRAM secret, or it "
+				 "has more than 1000000 iterations");
 }
 
-static bool make_secret(const struct options *options, const char *password, char to[SCRAM_SECRET_TEXT])
+static bool make_secret(const struct options *options, const char *password,
+			char to[SCRAM_SECRET_TEXT])
 {
 	struct scram_secret secret = { .iterations = ITERATIONS, .salt_size = MOCK_SALT };
 	uint8_t salted[SCRAM_KEY], client_key[SCRAM_KEY];
 	bool ok;
 
 	if (options->wants_md5)
-		return md5_secret(password, options->secret_user, to) || fail("OpenSSL has no MD5");
-	ok = options->like ? read_secret(options->like, &secret) : RAND_bytes(secret.salt, MOCK_SALT) == 1 || fail("no randomness");
+		return md5_secret(password, options->secret_user, to) ||
+		       action_fail("OpenSSL has no MD5");
+	ok = options->like
+		     ? read_secret(options->like, &secret)
+		     : RAND_bytes(secret.salt, MOCK_SALT) == 1 || action_fail("no randomness");
 	if (!ok)
 		return false;
-	ok = scram_salted_derive(password, secret.salt, secret.salt_size, secret.iterations, salted) &&
+	ok = scram_salted_derive(password, secret.salt, secret.salt_size, secret.iterations,
+				 salted) &&
 	     scram_keys_of_salted(salted, client_key, secret.stored_key, secret.server_key) &&
 	     scram_secret_write(&secret, to, SCRAM_SECRET_TEXT);
 	mem_wipe(salted, sizeof(salted));
 	mem_wipe(client_key, sizeof(client_key));
-	return ok || fail("out of memory");
+	return ok || action_fail("out of memory");
 }
 
 static void print_quoted(const char *text)
@@ -387,7 +409,8 @@ static void print_quoted(const char *text)
 static int hash_password(const struct options *options)
 {
 	char *password = mem_try_hidden(2 * PASSWORD_ROOM), secret[SCRAM_SECRET_TEXT];
-	bool ok = password ? read_password(password, password + PASSWORD_ROOM, PASSWORD_ROOM) : fail("out of memory");
+	bool ok = password ? read_password(password, password + PASSWORD_ROOM, PASSWORD_ROOM)
+			   : action_fail("out of memory");
 
 	ok = ok && make_secret(options, password, secret);
 	mem_free_hidden(password, 2 * PASSWORD_ROOM);

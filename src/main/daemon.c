@@ -1,10 +1,12 @@
 /*
- * The process as a daemon: going into the background, switching from root to another user, and limits.
+ * The process as a daemon: going into the background, switching from root to another user, and
+ * limits.
  *
- * As usual there are two forks: the first child starts a session and ends; the second is not a session leader and can never get
- * a controlling terminal. The calling process waits until the daemon listens, so its exit status tells whether the start
- * succeeded, and its caller may connect as soon as it returns. All three share a pipe: a byte means ready, an end without a
- * byte means that the daemon has ended.
+ * As usual there are two forks: the first child starts a session and ends; the second is not a
+ * session leader and can never get a controlling terminal. The calling process waits until the
+ * daemon listens, so its exit status tells whether the start succeeded, and its caller may connect
+ * as soon as it returns. All three share a pipe: a byte means ready, an end without a byte means
+ * that the daemon has ended.
  */
 #include "main/daemon.h"
 
@@ -58,7 +60,8 @@ int daemon_start(void)
 		return -1;
 	}
 	if (child > 0) {
-		/* the rest of the life of the calling process; _exit, because the daemon owns the buffers and exit handlers */
+		/* the rest of the life of the calling process; _exit, because the daemon owns the
+		   buffers and exit handlers */
 		close(ends[1]);
 		while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 			;
@@ -96,13 +99,15 @@ enum daemon_user daemon_become_user(const char *user, char *why, size_t why_size
 		if (geteuid() != 0)
 			return DAEMON_USER_TAKEN;
 		snprintf(why, why_size,
-			 "pgweir should not run as root: name another account with the setting \"user\" or with -u");
+			 "pgweir should not run as root: name another account with the setting "
+			 "\"user\" or with -u");
 		return DAEMON_USER_REFUSED;
 	}
 	errno = 0;
 	who = getpwnam(user);
 	if (!who) {
-		snprintf(why, why_size, "user \"%s\": %s", user, errno ? strerror(errno) : "there is no such account");
+		snprintf(why, why_size, "user \"%s\": %s", user,
+			 errno ? strerror(errno) : "there is no such account");
 		return DAEMON_USER_UNUSABLE;
 	}
 	if (who->pw_uid == 0) {
@@ -111,8 +116,10 @@ enum daemon_user daemon_become_user(const char *user, char *why, size_t why_size
 	}
 	if (who->pw_uid == geteuid())
 		return DAEMON_USER_TAKEN;
-	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 || setuid(who->pw_uid) < 0) {
-		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name, strerror(errno));
+	if (initgroups(who->pw_name, who->pw_gid) < 0 || setgid(who->pw_gid) < 0 ||
+	    setuid(who->pw_uid) < 0) {
+		snprintf(why, why_size, "cannot become user \"%s\": %s", who->pw_name,
+			 strerror(errno));
 		return DAEMON_USER_REFUSED;
 	}
 	/* becoming root again must be impossible */
@@ -154,10 +161,13 @@ void limits_log(uint64_t count, int64_t max_client_conn)
 
 	if (getrlimit(RLIMIT_NOFILE, &have) < 0)
 		return;
-	log_info("kernel file descriptor limit: %" PRId64 " (hard: %" PRId64 "); max_client_conn: %" PRId64 ", max expected fd use: %" PRIu64,
+	log_info("kernel file descriptor limit: %" PRId64 " (hard: %" PRId64
+		 "); max_client_conn: %" PRId64 ", max expected fd use: %" PRIu64,
 		 (int64_t)have.rlim_cur, (int64_t)have.rlim_max, max_client_conn, count);
 	if (have.rlim_cur < count)
-		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64 " are allowed: raise the limit "
-			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower max_client_conn or the pool sizes",
+		log_warning("the configuration may need %" PRIu64 " open files, but only %" PRIu64
+			    " are allowed: raise the limit "
+			    "(LimitNOFILE= of the service, or \"ulimit -n\"), or lower "
+			    "max_client_conn or the pool sizes",
 			    count, (uint64_t)have.rlim_cur);
 }

@@ -1,9 +1,10 @@
 /*
  * pgweir: a PostgreSQL connection pooler.
  *
- * The start: command line, configuration, process (background, user, limits, pidfile), then the world, its sockets and its
- * console; then the event loop until the end. Errors are reported before the process announces that it is up, with every
- * problem listed; after that, a faulty configuration changes nothing.
+ * The start: command line, configuration, process (background, user, limits, pidfile), then the
+ * world, its sockets and its console; then the event loop until the end. Errors are reported before
+ * the process announces that it is up, with every problem listed; after that, a faulty
+ * configuration changes nothing.
  */
 #include "base/hash.h"
 #include "base/log.h"
@@ -37,7 +38,8 @@
 
 #define INHERITED_MOST 64		/* maximum number of sockets from systemd */
 #define OWN_DESCRIPTORS 64		/* log, epoll, DNS, listening sockets and similar */
-#define DESCRIPTORS_MOST (1L << 20)	/* maximum number of descriptors that loop_memory has room for */
+/* maximum number of descriptors that loop_memory has room for */
+#define DESCRIPTORS_MOST (1L << 20)
 
 /* The environment of the start. */
 struct start {
@@ -56,7 +58,8 @@ static void log_problems(const struct conf_problems *problems)
 {
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct conf_problem *p = &problems->items[i];
-		enum log_level level = p->is_warning && !p->is_about_tls ? LEVEL_WARNING : LEVEL_ERROR;
+		enum log_level level = p->is_warning && !p->is_about_tls ? LEVEL_WARNING
+									 : LEVEL_ERROR;
 
 		/* alerts match the beginning of the line */
 		if (p->is_about_tls && p->file && p->line > 0)
@@ -76,17 +79,23 @@ static bool apply_log(const struct settings *s)
 {
 	char facility[32];
 	struct log_config config = {
-		.file = s->logfile, .syslog = s->syslog, .syslog_ident = s->syslog_ident,
-		.syslog_facility = value_text(value_find(&setting_table, "syslog_facility"), s, facility, sizeof(facility)),
-		.json = s->log_format == LOG_FORMAT_JSON, .fold = s->log_fold_time,
-		.verbose = (int)s->verbose + options.verbose, .quiet = options.quiet,
+		.file = s->logfile,
+		.syslog = s->syslog,
+		.syslog_ident = s->syslog_ident,
+		.syslog_facility = value_text(value_find(&setting_table, "syslog_facility"), s,
+					      facility, sizeof(facility)),
+		.json = s->log_format == LOG_FORMAT_JSON,
+		.fold = s->log_fold_time,
+		.verbose = (int)s->verbose + options.verbose,
+		.quiet = options.quiet,
 	};
 
 	return log_configure(&config);
 }
 
-/* Whether the kernel may write a core file of this process, and other processes of its user may trace it. Must be called again
-   after a change of user, which resets this. Test builds always allow tracing, for the sanitizer. */
+/* Whether the kernel may write a core file of this process, and other processes of its user may
+   trace it. Must be called again after a change of user, which resets this. Test builds always
+   allow tracing, for the sanitizer. */
 static void allow_core_dumps(bool allow)
 {
 #ifdef PGWEIR_TEST_BUILD
@@ -98,7 +107,7 @@ static void allow_core_dumps(bool allow)
 static bool reload(void *context, struct conf_problems *problems);
 
 /* watch_files: a file has changed. */
-static void on_changed(const char *path)
+static void on_main_changed(const char *path)
 {
 	struct conf_problems problems = { .count = 0 };
 	/* a RELOAD frees the watch with the path */
@@ -112,7 +121,7 @@ static void on_changed(const char *path)
 }
 
 /* Applies a snapshot. Takes the reference. */
-static bool use(struct conf *conf, struct conf_problems *problems)
+static bool main_use(struct conf *conf, struct conf_problems *problems)
 {
 	bool is_prepared = conf && web_prepare(pooler.web, conf, problems);
 	bool ok = is_prepared && world_reconfigure(pooler.world, conf, problems);
@@ -122,9 +131,10 @@ static bool use(struct conf *conf, struct conf_problems *problems)
 	if (ok)
 		allow_core_dumps(conf->settings.core_dumps);
 	if (ok && !apply_log(&conf->settings))
-		log_warning("log file \"%s\": %s; going on with the old one", conf->settings.logfile, strerror(errno));
+		log_warning("log file \"%s\": %s; going on with the old one",
+			    conf->settings.logfile, strerror(errno));
 	if (ok)
-		watch_set(&pooler.watch, pooler.world, pooler.read_at, on_changed);
+		watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
 	if (conf)
 		conf_drop(&conf);
 	return ok;
@@ -142,8 +152,10 @@ static void log_unusable(const char *changed, const struct conf_problems *proble
 		snprintf(place, sizeof(place), "%s:%d: ", first->file, first->line);
 	else if (first && first->file)
 		snprintf(place, sizeof(place), "%s: ", first->file);
-	log_warning("watch_files: \"%s\" has changed; nothing is changed because of %zu errors: %s%s", changed, problems->errors, place,
-		    first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
+	log_warning(
+		"watch_files: \"%s\" has changed; nothing is changed because of %zu errors: %s%s",
+		changed, problems->errors, place,
+		first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
 }
 
 /* `context`: the path of a file that has changed (watch_files); NULL: RELOAD. */
@@ -166,7 +178,7 @@ static bool reload(void *context, struct conf_problems *problems)
 		conf_drop(&fresh);
 	if (fresh)
 		access_check(fresh, NULL, problems);
-	ok = use(fresh, problems);
+	ok = main_use(fresh, problems);
 	pooler.world->reload = (struct last_reload){ pooler.read_at, !ok };
 	if (!ok)
 		pooler.read_at = read_before;
@@ -185,17 +197,21 @@ static bool reload(void *context, struct conf_problems *problems)
 		log_info("RELOAD: the configuration of %s is in force", pooler.world->conf->path);
 	} else {
 		for (size_t i = 0; i < problems->count; i++)
-			is_about_tls |= problems->items[i].is_about_tls && !problems->items[i].is_warning;
+			is_about_tls |= problems->items[i].is_about_tls &&
+					!problems->items[i].is_warning;
 		if (is_about_tls)
-			log_error("TLS configuration could not be reloaded, keeping old configuration");
+			log_error("TLS configuration could not be reloaded, keeping old "
+				  "configuration");
 		log_warning("config file loading failed (nothing was changed)");
 	}
 	service_notify("READY=1");
 	return ok;
 }
 
-/* After SET of "shop.pool_size": the value is not kept, and entries in [users] may have precedence. */
-static void warn_of_database_set(const char *name, const char *value, struct conf_problems *problems)
+/* After SET of "shop.pool_size": the value is not kept, and entries in [users] may have
+   precedence. */
+static void warn_of_database_set(const char *name, const char *value,
+				 struct conf_problems *problems)
 {
 	const struct conf *conf = pooler.world->conf;
 	const struct value_row *row = value_find(&user_table, strrchr(name, '.') + 1);
@@ -204,11 +220,15 @@ static void warn_of_database_set(const char *name, const char *value, struct con
 	for (size_t i = 0; row && i < conf->user_count; i++) {
 		if (!*value_text(row, conf->users[i], buf, sizeof(buf)))
 			continue;
-		conf_problem_add(problems, true, NULL, 0, "\"%s\" in [users] has precedence, as for user \"%.64s\"", row->row.name, conf->users[i]->name);
+		conf_problem_add(problems, true, NULL, 0,
+				 "\"%s\" in [users] has precedence, as for user \"%.64s\"",
+				 row->row.name, conf->users[i]->name);
 		break;
 	}
-	conf_problem_add(problems, true, NULL, 0, "\"%.128s\" is \"%.64s\" until the next RELOAD or restart, which read the configuration file", name,
-			 value);
+	conf_problem_add(problems, true, NULL, 0,
+			 "\"%.128s\" is \"%.64s\" until the next RELOAD or restart, which read the "
+			 "configuration file",
+			 name, value);
 }
 
 static bool set(void *context, const char *name, const char *value, struct conf_problems *problems)
@@ -216,7 +236,7 @@ static bool set(void *context, const char *name, const char *value, struct conf_
 	bool ok;
 
 	(void)context;
-	ok = use(conf_with(pooler.world->conf, name, value, problems), problems);
+	ok = main_use(conf_with(pooler.world->conf, name, value, problems), problems);
 	if (ok && strchr(name, '.'))
 		warn_of_database_set(name, value, problems);
 	/* the text of a problem may have the value, but for a name that is not known */
@@ -245,20 +265,21 @@ enum signal_wish {
 	WISH_SHUTDOWN
 };
 
-/* The state of the process, which determines the meaning of a signal. A shutdown may have been requested by a signal or on the
-   console. */
+/* The state of the process, which determines the meaning of a signal. A shutdown may have been
+   requested by a signal or on the console. */
 enum signal_moment {
 	MOMENT_USUAL,
 	MOMENT_PAUSED,
 	MOMENT_SUSPENDED,
 	MOMENT_SHUTDOWN,
-	MOMENT_SHUTDOWN_PAUSED,			/* also while the shutdown waits for servers, so that no server is lent */
+	/* also while the shutdown waits for servers, so that no server is lent */
+	MOMENT_SHUTDOWN_PAUSED,
 	MOMENTS
 };
 
 /*
- * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A second TERM or INT during a
- * shutdown ends the process at once. The log lines are PgBouncer's.
+ * Signals, with one row each. The event loop delivers them, so handlers have no restrictions. A
+ * second TERM or INT during a shutdown ends the process at once. The log lines are PgBouncer's.
  */
 
 /* The action in a state of the process, and the text after the signal's name in the log. */
@@ -267,7 +288,10 @@ struct answer {
 	const char *text;
 };
 
-#define ALWAYS(wish, text) { { wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } }
+#define ALWAYS(wish, text) \
+	{ \
+		{ wish, text }, { wish, text }, { wish, text }, { wish, text }, { wish, text } \
+	}
 #define TWICE(wish, text) { { wish, text }, { wish, text }, { wish, text }, SECOND, SECOND }
 #define SECOND { WISH_SHUTDOWN, " while shutting down, fast exit" }
 #define PAUSING { WISH_PAUSE, ", pausing all activity" }
@@ -280,19 +304,27 @@ static const struct signal_row {
 	struct answer answers[MOMENTS];
 } signal_rows[] = {
 	{ SIGHUP, "SIGHUP", ALWAYS(WISH_RELOAD, ", re-reading config") },
-	{ SIGTERM, "SIGTERM", TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS, ", shutting down, waiting for all clients disconnect") },
+	{ SIGTERM, "SIGTERM",
+	  TWICE(WISH_SHUTDOWN_WAIT_FOR_CLIENTS,
+		", shutting down, waiting for all clients disconnect") },
 	{ SIGINT, "SIGINT",
-	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS, ", shutting down, waiting for all servers connections to be released") },
+	  TWICE(WISH_SHUTDOWN_WAIT_FOR_SERVERS,
+		", shutting down, waiting for all servers connections to be released") },
 	{ SIGQUIT, "SIGQUIT", ALWAYS(WISH_SHUTDOWN, ", fast exit") },
 	{ SIGUSR1, "SIGUSR1", { PAUSING, PAUSED, PAUSED, PAUSING, PAUSED } },
-	{ SIGUSR2, "SIGUSR2",
-	  { { WISH_NOTHING, ", but not paused/suspended" }, { WISH_RESUME, ", continuing from PAUSE" },
-	    { WISH_RESUME, ", continuing from SUSPEND" }, IGNORED, IGNORED } },
+	{ SIGUSR2,
+	  "SIGUSR2",
+	  { { WISH_NOTHING, ", but not paused/suspended" },
+	    { WISH_RESUME, ", continuing from PAUSE" },
+	    { WISH_RESUME, ", continuing from SUSPEND" },
+	    IGNORED,
+	    IGNORED } },
 };
 #define SIGNAL_ROWS (sizeof signal_rows / sizeof *signal_rows)
 
 /* Returns the action, and writes the line for the log. */
-static enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text, size_t size)
+static enum signal_wish signal_decide(int signum, enum signal_moment moment, char *text,
+				      size_t size)
 {
 	const struct signal_row *row = signal_rows;
 
@@ -302,7 +334,7 @@ static enum signal_wish signal_decide(int signum, enum signal_moment moment, cha
 	return row->answers[moment].wish;
 }
 
-static void on_signal(evutil_socket_t signum, short what, void *context)
+static void on_main_signal(evutil_socket_t signum, short what, void *context)
 {
 	struct conf_problems problems = { .count = 0 };
 	const struct world *w = pooler.world;
@@ -314,9 +346,13 @@ static void on_signal(evutil_socket_t signum, short what, void *context)
 	(void)context;
 	world_wake(pooler.world);
 	if (w->drain != DRAIN_OFF)
-		moment = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS ? MOMENT_SHUTDOWN_PAUSED : MOMENT_SHUTDOWN;
+		moment = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS
+				 ? MOMENT_SHUTDOWN_PAUSED
+				 : MOMENT_SHUTDOWN;
 	else
-		moment = w->pools->suspended ? MOMENT_SUSPENDED : w->pools->paused ? MOMENT_PAUSED : MOMENT_USUAL;
+		moment = w->pools->suspended ? MOMENT_SUSPENDED
+			 : w->pools->paused  ? MOMENT_PAUSED
+					     : MOMENT_USUAL;
 	wish = signal_decide((int)signum, moment, text, sizeof(text));
 	log_info("%s", text);
 	switch (wish) {
@@ -351,7 +387,7 @@ static void on_signal(evutil_socket_t signum, short what, void *context)
 static bool signals_open(struct event_base *base, struct event *events[SIGNAL_ROWS])
 {
 	for (size_t i = 0; i < SIGNAL_ROWS; i++) {
-		events[i] = evsignal_new(base, signal_rows[i].signum, on_signal, NULL);
+		events[i] = evsignal_new(base, signal_rows[i].signum, on_main_signal, NULL);
 		if (!events[i] || event_add(events[i], NULL) < 0)
 			return false;
 	}
@@ -379,13 +415,16 @@ static uint64_t descriptors_needed(const struct conf *conf)
 {
 	const struct settings *s = &conf->settings;
 	bool asks = auth_methods[s->auth_type].needs & AUTH_NEEDS_PROCESS;
-	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0, verifiers = asks ? (uint64_t)s->max_auth_processes : 0;
+	uint64_t users = conf->user_count > 0 ? conf->user_count : 1, servers = 0,
+		 verifiers = asks ? (uint64_t)s->max_auth_processes : 0;
 
 	for (size_t i = 0; i < conf->database_count; i++) {
 		const struct conf_database *d = conf->databases[i];
 		int64_t size = d->pool_size != CONF_UNSET ? d->pool_size : s->default_pool_size;
-		int64_t reserve = d->reserve_pool_size != CONF_UNSET ? d->reserve_pool_size : s->reserve_pool_size;
-		int64_t most = d->max_db_connections != CONF_UNSET ? d->max_db_connections : s->max_db_connections;
+		int64_t reserve = d->reserve_pool_size != CONF_UNSET ? d->reserve_pool_size
+								     : s->reserve_pool_size;
+		int64_t most = d->max_db_connections != CONF_UNSET ? d->max_db_connections
+								   : s->max_db_connections;
 		uint64_t all = (uint64_t)(size + reserve) * (d->user ? 1 : users);
 
 		servers += most > 0 && (uint64_t)most < all ? (uint64_t)most : all;
@@ -395,7 +434,7 @@ static uint64_t descriptors_needed(const struct conf *conf)
 	return (uint64_t)s->max_client_conn + servers + verifiers + OWN_DESCRIPTORS;
 }
 
-static int fail(const struct conf_problems *problems)
+static int main_fail(const struct conf_problems *problems)
 {
 	if (problems)
 		log_problems(problems);
@@ -407,7 +446,10 @@ static int fail(const struct conf_problems *problems)
 static int run(struct conf *conf, const struct start *start, int *ready_fd)
 {
 	struct conf_problems problems = { .count = 0 };
-	struct control control = { .reload = reload, .set = set, .shutdown = shut_down, .version = PGWEIR_COMPATIBLE_VERSION };
+	struct control control = { .reload = reload,
+				   .set = set,
+				   .shutdown = shut_down,
+				   .version = PGWEIR_COMPATIBLE_VERSION };
 	long descriptors = sysconf(_SC_OPEN_MAX);
 	struct event_config *config;
 	struct event *signals[SIGNAL_ROWS] = { NULL };
@@ -415,11 +457,13 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 
 	/* as the user that will read them again */
 	if (!conf_read_rules(conf, NULL, true, &problems)) {
-		fail(&problems);
+		main_fail(&problems);
 		goto out;
 	}
 	access_check(conf, NULL, &problems);
-	loop_memory_begin((size_t)(descriptors > 0 && descriptors < DESCRIPTORS_MOST ? descriptors : DESCRIPTORS_MOST));
+	loop_memory_begin((size_t)(descriptors > 0 && descriptors < DESCRIPTORS_MOST
+					   ? descriptors
+					   : DESCRIPTORS_MOST));
 	config = event_config_new();
 	if (config && event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
 		pooler.base = event_base_new_with_config(config);
@@ -427,7 +471,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		event_config_free(config);
 	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
 	if (!pooler.world) {
-		fail(&problems);
+		main_fail(&problems);
 		goto out;
 	}
 	pooler.console = console_new(pooler.world, &control);
@@ -436,21 +480,23 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	/* the listening sockets of the configuration and of the process to be replaced */
-	if (start->taker ? !taker_take(start->taker, pooler.world, start->pidfile, &problems) :
-			   !world_listen(pooler.world, start->fds, (int)start->fd_count, &problems)) {
-		fail(&problems);
+	if (start->taker
+		    ? !taker_take(start->taker, pooler.world, start->pidfile, &problems)
+		    : !world_listen(pooler.world, start->fds, (int)start->fd_count, &problems)) {
+		main_fail(&problems);
 		goto out;
 	}
 	pooler.web = web_open(pooler.world, control.version, set, start->taker, &problems);
 	if (!pooler.web) {
-		fail(&problems);
+		main_fail(&problems);
 		goto out;
 	}
 	pooler.giver = giver_open(pooler.base, pooler.world, start->pidfile, &pooler.tick_due);
-	watch_set(&pooler.watch, pooler.world, pooler.read_at, on_changed);
+	watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
 	log_problems(&problems);
-	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s", PGWEIR_VERSION, event_get_version(),
-		 event_base_get_method(pooler.base), ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
+	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s",
+		 PGWEIR_VERSION, event_get_version(), event_base_get_method(pooler.base),
+		 ares_version(NULL), OpenSSL_version(OPENSSL_VERSION));
 	service_notify("READY=1");
 	daemon_ready(ready_fd);
 	while (turn(&pooler))
@@ -480,7 +526,8 @@ out:
 }
 
 /* Problems of the file are logged to the log file that it names. */
-static int start(struct conf *conf, const struct conf_problems *problems, const int *fds, size_t fd_count)
+static int main_start(struct conf *conf, const struct conf_problems *problems, const int *fds,
+		      size_t fd_count)
 {
 	const struct settings *s = &conf->settings;
 	struct pidfile *pidfile = NULL;
@@ -490,22 +537,23 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 
 	if (config_lacks_for_daemon(&options, s)) {
 		log_fatal(LACKS_FOR_DAEMON, options.file);
-		return fail(problems);
+		return main_fail(problems);
 	}
 	if (options.daemon && (ready_fd = daemon_start()) < 0) {
 		log_fatal("cannot go into the background: %s", strerror(errno));
-		return fail(problems);
+		return main_fail(problems);
 	}
 	allow_core_dumps(s->core_dumps);
 	limits_need_descriptors(descriptors_needed(conf));
-	if (daemon_become_user(options.user ? options.user : s->user, why, sizeof(why)) != DAEMON_USER_TAKEN) {
+	if (daemon_become_user(options.user ? options.user : s->user, why, sizeof(why)) !=
+	    DAEMON_USER_TAKEN) {
 		log_fatal("%s", why);
-		return fail(problems);
+		return main_fail(problems);
 	}
 	allow_core_dumps(s->core_dumps);
 	if (!apply_log(s)) {
 		log_fatal("log file \"%s\": %s", s->logfile ? s->logfile : "", strerror(errno));
-		return fail(problems);
+		return main_fail(problems);
 	}
 	log_problems(problems);
 	limits_log(descriptors_needed(conf), s->max_client_conn);
@@ -518,11 +566,11 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 		break;
 	case TAKER_REFUSED:
 		log_fatal("cannot take over: %s", why);
-		return fail(NULL);
+		return main_fail(NULL);
 	}
 	if (!taker && s->pidfile && !(pidfile = pidfile_take(s->pidfile, why, sizeof(why)))) {
 		log_fatal("%s", why);
-		return fail(NULL);
+		return main_fail(NULL);
 	}
 	status = run(conf, &(struct start){ fds, fd_count, taker, &pidfile }, &ready_fd);
 	taker_free(&taker);
@@ -530,8 +578,8 @@ static int start(struct conf *conf, const struct conf_problems *problems, const 
 	return status;
 }
 
-/* Prints the output of --version: the version that monitoring tools parse, then the versions of the libraries at run time, one
-   per line. */
+/* Prints the output of --version: the version that monitoring tools parse, then the versions of the
+   libraries at run time, one per line. */
 static void print_versions(FILE *to)
 {
 	fprintf(to, "%s\n", PGWEIR_COMPATIBLE_VERSION);
@@ -572,7 +620,7 @@ int main(int argc, char **argv)
 		return 1;
 	if (RAND_bytes(key, sizeof(key)) != 1) {
 		log_fatal("no random numbers");
-		return fail(NULL);
+		return main_fail(NULL);
 	}
 	/* before any table exists */
 	hash_set_key(key);
@@ -595,10 +643,10 @@ int main(int argc, char **argv)
 	pooler.read_at = clock_wall();
 	conf = conf_load(options.file, &problems);
 	if (!conf) {
-		status = fail(&problems);
+		status = main_fail(&problems);
 	} else {
 		fd_count = service_listen_fds(fds, INHERITED_MOST);
-		status = start(conf, &problems, fds, fd_count);
+		status = main_start(conf, &problems, fds, fd_count);
 		conf_drop(&conf);
 	}
 	conf_problems_free(&problems);

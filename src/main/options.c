@@ -1,6 +1,7 @@
 /*
- * The command line: the options of PgBouncer, so that service files and scripts written for it work, and options of pgweir
- * that check or print a configuration or hash a password without running it. Options may come before or after the file.
+ * The command line: the options of PgBouncer, so that service files and scripts written for it
+ * work, and options of pgweir that check or print a configuration or hash a password without
+ * running it. Options may come before or after the file.
  */
 #include "main/options.h"
 
@@ -25,7 +26,7 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-static bool complain(const char *what)
+static bool options_complain(const char *what)
 {
 	if (what)
 		fprintf(stderr, "pgweir: %s\n", what);
@@ -39,7 +40,8 @@ static void print_help(void)
 	      "\n"
 	      "Usage:\n"
 	      "  pgweir [OPTION]... FILE.ini\n"
-	      "  pgweir top [OPTION]... [FILE.ini | CONNECTION STRING]    show the pools; see pgweir top --help\n"
+	      "  pgweir top [OPTION]... [FILE.ini | CONNECTION STRING]    show the pools; see "
+	      "pgweir top --help\n"
 	      "  pgweir --hash-password [md5|scram-sha-256] [USER]\n"
 	      "\n"
 	      "Options:\n"
@@ -47,15 +49,20 @@ static void print_help(void)
 	      "  -q, --quiet          no log lines to standard error\n"
 	      "  -v, --verbose        log more; may be repeated\n"
 	      "  -u, --user=USER      become this user, instead of the one the file names\n"
-	      "  -R, --reboot         take the place of the running pgweir, with all its connections\n"
+	      "  -R, --reboot         take the place of the running pgweir, with all its "
+	      "connections\n"
 	      "  -V, --version        print the versions of pgweir and its libraries\n"
 	      "  -h, --help           print this\n"
-	      "      --check          name every problem of the file; the status is 1 if there is any\n"
+	      "      --check          name every problem of the file; the status is 1 if there is "
+	      "any\n"
 	      "      --print-config   print every setting as the file sets it\n"
-	      "      --hash-password  read a password from standard input, and print its secret or USER's line of auth_file\n"
-	      "      --like=FILE      with the salt and iterations of the SCRAM secret in the first line of FILE\n"
+	      "      --hash-password  read a password from standard input, and print its secret or "
+	      "USER's line of auth_file\n"
+	      "      --like=FILE      with the salt and iterations of the SCRAM secret in the "
+	      "first line of FILE\n"
 	      "\n"
-	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers are free, QUIT now;\n"
+	      "Signals: HUP reloads; TERM ends when the clients have left, INT when their servers "
+	      "are free, QUIT now;\n"
 	      "USR1 pauses, USR2 resumes.\n",
 	      stdout);
 }
@@ -71,12 +78,14 @@ static bool read_secret_words(struct options *o, int count, char **words)
 	if (count > 0)
 		o->secret_user = words[0];
 	if (count > 1)
-		return complain("one user is enough");
+		return options_complain("one user is enough");
 	if (o->secret_user && (!*o->secret_user || strchr(o->secret_user, '\n')))
-		return complain("a user's name is empty or contains a line break");
+		return options_complain("a user's name is empty or contains a line break");
 	if (o->like && o->wants_md5)
-		return complain("an MD5 secret has no salt: --like belongs to scram-sha-256");
-	return o->secret_user || !o->wants_md5 || complain("an MD5 secret contains the user's name: --hash-password md5 USER");
+		return options_complain(
+			"an MD5 secret has no salt: --like belongs to scram-sha-256");
+	return o->secret_user || !o->wants_md5 ||
+	       options_complain("an MD5 secret contains the user's name: --hash-password md5 USER");
 }
 
 bool options_read(struct options *o, int argc, char **argv)
@@ -100,7 +109,7 @@ bool options_read(struct options *o, int argc, char **argv)
 		case 'u':
 			o->user = optarg;
 			if (!*optarg)
-				return complain("--user needs a name");
+				return options_complain("--user needs a name");
 			break;
 		case 'R':
 			o->takeover = true;
@@ -126,17 +135,17 @@ bool options_read(struct options *o, int argc, char **argv)
 			break;
 		default:
 			/* getopt has printed the reason */
-			return complain(NULL);
+			return options_complain(NULL);
 		}
 	}
 	if (o->action == OPTIONS_HASH_PASSWORD)
 		return read_secret_words(o, argc - optind, argv + optind);
 	if (o->like)
-		return complain("--like belongs to --hash-password");
+		return options_complain("--like belongs to --hash-password");
 	if (optind == argc)
-		return complain("the configuration file is missing");
+		return options_complain("the configuration file is missing");
 	if (optind + 1 < argc)
-		return complain("one configuration file is enough");
+		return options_complain("one configuration file is enough");
 	o->file = argv[optind];
 	return true;
 }

@@ -1,9 +1,10 @@
 /*
  * pgweir top: the pools of a running pgweir, in a terminal.
  *
- * Each round asks the console (SHOW POOLS, STATS_TOTALS, REASONS), and draws lines of text into one buffer, which is written at once. Rates are
- * differences between two rounds; the first round has the averages of SHOW STATS_AVERAGES. All texts come from another process: they are made
- * printable before they are shown.
+ * Each round asks the console (SHOW POOLS, STATS_TOTALS, REASONS), and draws lines of text into one
+ * buffer, which is written at once. Rates are differences between two rounds; the first round has
+ * the averages of SHOW STATS_AVERAGES. All texts come from another process: they are made printable
+ * before they are shown.
  */
 #include "main/top.h"
 
@@ -64,7 +65,7 @@ struct top {
 static volatile sig_atomic_t has_stopped, has_resized;
 static struct termios saved_terminal;
 
-static void on_signal(int number)
+static void on_top_signal(int number)
 {
 	if (number == SIGWINCH)
 		has_resized = 1;
@@ -75,15 +76,21 @@ static void on_signal(int number)
 /* ---- the address ---- */
 
 /* Sets a key of a connection string. */
-static bool set_key(struct console_address *a, const char *key, const char *value, char *why, size_t size)
+static bool set_key(struct console_address *a, const char *key, const char *value, char *why,
+		    size_t size)
 {
-	const struct { const char *key; char *to; size_t size; } keys[] = {
-		{ "host", a->host, sizeof(a->host) }, { "hostaddr", a->host, sizeof(a->host) }, { "port", a->port, sizeof(a->port) },
-		{ "user", a->user, sizeof(a->user) }, { "password", a->password, sizeof(a->password) },
+	const struct { const char *key; char *to; size_t size;
+	} keys[] = {
+		{ "host", a->host, sizeof(a->host) },
+		{ "hostaddr", a->host, sizeof(a->host) },
+		{ "port", a->port, sizeof(a->port) },
+		{ "user", a->user, sizeof(a->user) },
+		{ "password", a->password, sizeof(a->password) },
 		{ "dbname", a->database, sizeof(a->database) },
 	};
 
-	if ((strcmp(key, "sslmode") == 0 && (strcmp(value, "require") == 0 || text_starts(value, "verify"))) ||
+	if ((strcmp(key, "sslmode") == 0 &&
+	     (strcmp(value, "require") == 0 || text_starts(value, "verify"))) ||
 	    (strcmp(key, "channel_binding") == 0 && strcmp(value, "require") == 0)) {
 		snprintf(why, size, "%s=%s: this client does not use TLS", key, value);
 		return false;
@@ -97,7 +104,8 @@ static bool set_key(struct console_address *a, const char *key, const char *valu
 	return true;
 }
 
-/* key = value pairs; a value in single quotes may have blanks; a backslash quotes the next character. */
+/* key = value pairs; a value in single quotes may have blanks; a backslash quotes the next
+   character. */
 static bool read_pairs(struct console_address *a, const char *at, char *why, size_t size)
 {
 	char key[64], value[256];
@@ -130,14 +138,15 @@ static bool read_pairs(struct console_address *a, const char *at, char *why, siz
 }
 
 /* Copies a part of a URI, and decodes %XX. */
-static void decode(char *to, size_t size, const char *from, size_t length)
+static void top_decode(char *to, size_t size, const char *from, size_t length)
 {
 	size_t used = 0;
 
 	for (size_t i = 0; i < length && used + 1 < size; i++) {
 		unsigned code;
 
-		if (from[i] == '%' && i + 2 < length + 0 && sscanf(from + i + 1, "%2x", &code) == 1) {
+		if (from[i] == '%' && i + 2 < length + 0 &&
+		    sscanf(from + i + 1, "%2x", &code) == 1) {
 			to[used++] = (char)code;
 			i += 2;
 		} else {
@@ -156,9 +165,10 @@ static bool read_uri(struct console_address *a, const char *at, char *why, size_
 
 	if (sign) {
 		colon = memchr(at, ':', (size_t)(sign - at));
-		decode(a->user, sizeof(a->user), at, (size_t)((colon ? colon : sign) - at));
+		top_decode(a->user, sizeof(a->user), at, (size_t)((colon ? colon : sign) - at));
 		if (colon)
-			decode(a->password, sizeof(a->password), colon + 1, (size_t)(sign - colon - 1));
+			top_decode(a->password, sizeof(a->password), colon + 1,
+				   (size_t)(sign - colon - 1));
 		at = sign + 1;
 	}
 	if (*at == '[') {
@@ -170,21 +180,21 @@ static bool read_uri(struct console_address *a, const char *at, char *why, size_
 		length = (size_t)((colon ? colon : end) - at);
 	}
 	if (length > 0)
-		decode(a->host, sizeof(a->host), at, length);
+		top_decode(a->host, sizeof(a->host), at, length);
 	if (colon)
-		decode(a->port, sizeof(a->port), colon + 1, (size_t)(end - colon - 1));
+		top_decode(a->port, sizeof(a->port), colon + 1, (size_t)(end - colon - 1));
 	if (*end == '/') {
 		length = strcspn(end + 1, "?");
 		if (length > 0)
-			decode(a->database, sizeof(a->database), end + 1, length);
+			top_decode(a->database, sizeof(a->database), end + 1, length);
 		end += 1 + length;
 	}
 	while (*end == '?' || *end == '&') {
 		length = strcspn(++end, "=&");
-		decode(key, sizeof(key), end, length);
+		top_decode(key, sizeof(key), end, length);
 		end += length + (end[length] == '=');
 		length = strcspn(end, "&");
-		decode(value, sizeof(value), end, length);
+		top_decode(value, sizeof(value), end, length);
 		end += length;
 		if (!set_key(a, key, value, why, size))
 			return false;
@@ -193,14 +203,15 @@ static bool read_uri(struct console_address *a, const char *at, char *why, size_
 }
 
 /* The address at which a process with this configuration listens. */
-static bool read_file(struct console_address *a, const char *path, char *why, size_t size)
+static bool top_read_file(struct console_address *a, const char *path, char *why, size_t size)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct conf *conf = conf_load(path, &problems);
 	const struct settings *s;
 
 	if (!conf) {
-		snprintf(why, size, "%s: %s", path, problems.count > 0 ? problems.items[0].text : "out of memory");
+		snprintf(why, size, "%s: %s", path,
+			 problems.count > 0 ? problems.items[0].text : "out of memory");
 		conf_problems_free(&problems);
 		return false;
 	}
@@ -209,7 +220,8 @@ static bool read_file(struct console_address *a, const char *path, char *why, si
 	if (s->unix_socket_dir && *s->unix_socket_dir)
 		text_copy(a->host, sizeof(a->host), s->unix_socket_dir);
 	else if (s->listen_addr && *s->listen_addr && strcmp(s->listen_addr, "*") != 0)
-		snprintf(a->host, sizeof(a->host), "%.*s", (int)strcspn(s->listen_addr, ", "), s->listen_addr);
+		snprintf(a->host, sizeof(a->host), "%.*s", (int)strcspn(s->listen_addr, ", "),
+			 s->listen_addr);
 	else
 		text_copy(a->host, sizeof(a->host), "localhost");
 	snprintf(a->port, sizeof(a->port), "%lld", (long long)s->listen_port);
@@ -224,11 +236,14 @@ static const char *environment(const char *name, const char *otherwise)
 	return value && *value ? value : otherwise;
 }
 
-/* Reads a connection string of libpq (key=value pairs or a URI), or the path of a configuration file: listen_port and unix_socket_dir or listen_addr
-   are read there. PGUSER, PGPASSWORD, PGHOST and PGPORT apply as in libpq. False: `why` has the reason. */
-static bool read_address(struct console_address *a, const char *argument, char *why, size_t size)
+/* Reads a connection string of libpq (key=value pairs or a URI), or the path of a configuration
+   file: listen_port and unix_socket_dir or listen_addr are read there. PGUSER, PGPASSWORD, PGHOST
+   and PGPORT apply as in libpq. False: `why` has the reason. */
+static bool top_read_address(struct console_address *a, const char *argument, char *why,
+			     size_t size)
 {
-	bool is_uri = text_starts(argument, "postgres://") || text_starts(argument, "postgresql://");
+	bool is_uri = text_starts(argument, "postgres://") ||
+		      text_starts(argument, "postgresql://");
 
 	memset(a, 0, sizeof(*a));
 	text_copy(a->host, sizeof(a->host), environment("PGHOST", "localhost"));
@@ -240,7 +255,7 @@ static bool read_address(struct console_address *a, const char *argument, char *
 		return read_uri(a, strstr(argument, "://") + 3, why, size);
 	if (strchr(argument, '=') && *argument != '/' && *argument != '.')
 		return read_pairs(a, argument, why, size);
-	return read_file(a, argument, why, size);
+	return top_read_file(a, argument, why, size);
 }
 
 /* ---- samples ---- */
@@ -278,12 +293,12 @@ static double number(const struct console_rows *rows, size_t row, const char *co
 }
 
 /* The console has a row, too, with the commands of this program. */
-static bool is_console(const struct console_rows *rows, size_t row)
+static bool top_is_console(const struct console_rows *rows, size_t row)
 {
 	return strcmp(cell(rows, row, "database"), "pgbouncer") == 0;
 }
 
-static bool ask(struct top *t, const char *command, struct console_rows *rows)
+static bool top_ask(struct top *t, const char *command, struct console_rows *rows)
 {
 	return console_ask(&t->connection, &t->address, command, rows, t->why, sizeof(t->why));
 }
@@ -293,8 +308,9 @@ static bool take_sample(struct top *t)
 {
 	struct round s = { .at = 0 };
 
-	if (!ask(t, "SHOW POOLS", &s.pools) || !ask(t, "SHOW STATS_TOTALS", &s.stats) || !ask(t, "SHOW REASONS", &s.reasons) ||
-	    (t->averages.count == 0 && !ask(t, "SHOW STATS_AVERAGES", &t->averages))) {
+	if (!top_ask(t, "SHOW POOLS", &s.pools) || !top_ask(t, "SHOW STATS_TOTALS", &s.stats) ||
+	    !top_ask(t, "SHOW REASONS", &s.reasons) ||
+	    (t->averages.count == 0 && !top_ask(t, "SHOW STATS_AVERAGES", &t->averages))) {
 		sample_free(&s);
 		/* another process may answer next */
 		sample_free(&t->now);
@@ -323,13 +339,14 @@ static size_t row_like(const struct console_rows *rows, const char *column, cons
 static double growth(const struct top *t, size_t row, const char *column)
 {
 	size_t old = row_like(&t->before.stats, "database", cell(&t->now.stats, row, "database"));
-	double value = number(&t->now.stats, row, column) - (old < t->before.stats.count ? number(&t->before.stats, old, column) : 0);
+	double value = number(&t->now.stats, row, column) -
+		       (old < t->before.stats.count ? number(&t->before.stats, old, column) : 0);
 
 	return value > 0 ? value : 0;
 }
 
 /* Returns a counter of a database by second. */
-static double rate(const struct top *t, size_t row, const char *column)
+static double top_rate(const struct top *t, size_t row, const char *column)
 {
 	size_t average;
 
@@ -367,7 +384,7 @@ static void put_line(struct top *t, const char *style, const char *format, ...)
 	bytes_append_text(&t->screen, t->is_live ? "\033[K\r\n" : "\n");
 }
 
-static int compare(const void *left, const void *right)
+static int top_compare(const void *left, const void *right)
 {
 	const struct line *a = left, *b = right;
 	int by_database = strcmp(a->database, b->database);
@@ -379,29 +396,35 @@ static int compare_waiting(const void *left, const void *right)
 {
 	const struct line *a = left, *b = right;
 
-	return a->waiting != b->waiting ? (a->waiting < b->waiting ? 1 : -1) : a->servers != b->servers ? (a->servers < b->servers ? 1 : -1) :
-	       compare(left, right);
+	return a->waiting != b->waiting	  ? (a->waiting < b->waiting ? 1 : -1)
+	       : a->servers != b->servers ? (a->servers < b->servers ? 1 : -1)
+					  : top_compare(left, right);
 }
 
 static int compare_servers(const void *left, const void *right)
 {
 	const struct line *a = left, *b = right;
 
-	return a->servers != b->servers ? (a->servers < b->servers ? 1 : -1) : compare(left, right);
+	return a->servers != b->servers ? (a->servers < b->servers ? 1 : -1)
+					: top_compare(left, right);
 }
 
 static int compare_queries(const void *left, const void *right)
 {
 	const struct line *a = left, *b = right;
 
-	return a->queries != b->queries ? (a->queries < b->queries ? 1 : -1) : compare(left, right);
+	return a->queries != b->queries ? (a->queries < b->queries ? 1 : -1)
+					: top_compare(left, right);
 }
 
 /* Returns the *count lines of the table in the order of t->sort; the caller frees them. */
 static struct line *make_lines(const struct top *t, size_t *count)
 {
 	static int (*const orders[])(const void *, const void *) = {
-		[SORT_WAITING] = compare_waiting, [SORT_SERVERS] = compare_servers, [SORT_QUERIES] = compare_queries, [SORT_NAME] = compare,
+		[SORT_WAITING] = compare_waiting,
+		[SORT_SERVERS] = compare_servers,
+		[SORT_QUERIES] = compare_queries,
+		[SORT_NAME] = top_compare,
 	};
 	struct line *lines = mem_must((t->now.pools.count + 1) * sizeof(*lines));
 
@@ -410,12 +433,16 @@ static struct line *make_lines(const struct top *t, size_t *count)
 		const char *database = cell(&t->now.pools, i, "database");
 		size_t stats = row_like(&t->now.stats, "database", database);
 
-		if (is_console(&t->now.pools, i))
+		if (top_is_console(&t->now.pools, i))
 			continue;
 		lines[(*count)++] = (struct line){
-			.row = i, .database = database, .user = cell(&t->now.pools, i, "user"),
-			.waiting = number(&t->now.pools, i, "cl_waiting"), .servers = number(&t->now.pools, i, "sv_active"),
-			.queries = stats < t->now.stats.count ? rate(t, stats, "query_count") : 0,
+			.row = i,
+			.database = database,
+			.user = cell(&t->now.pools, i, "user"),
+			.waiting = number(&t->now.pools, i, "cl_waiting"),
+			.servers = number(&t->now.pools, i, "sv_active"),
+			.queries = stats < t->now.stats.count ? top_rate(t, stats, "query_count")
+							      : 0,
 		};
 	}
 	qsort(lines, *count, sizeof(*lines), orders[t->sort]);
@@ -424,32 +451,48 @@ static struct line *make_lines(const struct top *t, size_t *count)
 
 static void put_totals(struct top *t)
 {
-	static const char *const columns[] = {
-		"cl_active", "cl_waiting", "sv_active", "sv_idle", "sv_used", "sv_login", "sv_tested", "cl_active_cancel_req", "cl_waiting_cancel_req"
-	};
-	double sums[sizeof(columns) / sizeof(columns[0])] = { 0 }, queries = 0, transactions = 0, query_time = 0, wait_time = 0, logins = 0, assigned = 0;
+	static const char *const columns[] = { "cl_active",
+					       "cl_waiting",
+					       "sv_active",
+					       "sv_idle",
+					       "sv_used",
+					       "sv_login",
+					       "sv_tested",
+					       "cl_active_cancel_req",
+					       "cl_waiting_cancel_req" };
+	double sums[sizeof(columns) / sizeof(columns[0])] = { 0 }, queries = 0, transactions = 0,
+				      query_time = 0, wait_time = 0, logins = 0, assigned = 0;
 	bool has_rates = t->before.at > 0;
 
 	for (size_t i = 0; i < t->now.pools.count; i++)
-		for (size_t k = 0; !is_console(&t->now.pools, i) && k < sizeof(columns) / sizeof(columns[0]); k++)
+		for (size_t k = 0;
+		     !top_is_console(&t->now.pools, i) && k < sizeof(columns) / sizeof(columns[0]);
+		     k++)
 			sums[k] += number(&t->now.pools, i, columns[k]);
 	for (size_t i = 0; i < t->now.stats.count; i++) {
-		double each = rate(t, i, "query_count"), lent = rate(t, i, "server_assignment_count");
+		double each = top_rate(t, i, "query_count"),
+		       lent = top_rate(t, i, "server_assignment_count");
 
-		if (is_console(&t->now.stats, i))
+		if (top_is_console(&t->now.stats, i))
 			continue;
 		queries += each;
 		assigned += lent;
-		transactions += rate(t, i, "xact_count");
-		logins += rate(t, i, "client_login_count") + (has_rates ? 0 : rate(t, i, "avg_client_login_count"));
+		transactions += top_rate(t, i, "xact_count");
+		logins += top_rate(t, i, "client_login_count") +
+			  (has_rates ? 0 : top_rate(t, i, "avg_client_login_count"));
 		/* the averages are times of one query and one assignment */
-		query_time += rate(t, i, "query_time") * (has_rates ? 1 : each);
-		wait_time += rate(t, i, "wait_time") * (has_rates ? 1 : lent);
+		query_time += top_rate(t, i, "query_time") * (has_rates ? 1 : each);
+		wait_time += top_rate(t, i, "wait_time") * (has_rates ? 1 : lent);
 	}
-	put_line(t, "", "clients: %.0f active, %.0f waiting, %.0f cancel requests    servers: %.0f active, %.0f idle, %.0f used, %.0f testing, %.0f in login",
+	put_line(t, "",
+		 "clients: %.0f active, %.0f waiting, %.0f cancel requests    servers: %.0f "
+		 "active, %.0f idle, %.0f used, %.0f testing, %.0f in login",
 		 sums[0], sums[1], sums[7] + sums[8], sums[2], sums[3], sums[4], sums[6], sums[5]);
-	put_line(t, "", "%.1f queries/s of %.3f ms, %.1f transactions/s, %.1f logins/s, wait %.3f ms for each of %.1f assignments/s", queries,
-		 queries > 0 ? query_time / queries / 1000 : 0, transactions, logins, assigned > 0 ? wait_time / assigned / 1000 : 0, assigned);
+	put_line(t, "",
+		 "%.1f queries/s of %.3f ms, %.1f transactions/s, %.1f logins/s, wait %.3f ms for "
+		 "each of %.1f assignments/s",
+		 queries, queries > 0 ? query_time / queries / 1000 : 0, transactions, logins,
+		 assigned > 0 ? wait_time / assigned / 1000 : 0, assigned);
 }
 
 /* The reasons with the most ended connections: since the last round, or since the start. */
@@ -465,8 +508,12 @@ static void put_reasons(struct top *t)
 		double most = 0;
 
 		for (size_t i = 0; i < rows->count; i++) {
-			size_t old = row_like(&t->before.reasons, "reason", cell(rows, i, "reason"));
-			double count = number(rows, i, "count") - (old < t->before.reasons.count ? number(&t->before.reasons, old, "count") : 0);
+			size_t old = row_like(&t->before.reasons, "reason",
+					      cell(rows, i, "reason"));
+			double count = number(rows, i, "count") -
+				       (old < t->before.reasons.count
+						? number(&t->before.reasons, old, "count")
+						: 0);
 
 			if (count > most && (count < last || (count == last && i > last_row))) {
 				most = count;
@@ -481,22 +528,26 @@ static void put_reasons(struct top *t)
 		last = most;
 		last_row = best;
 	}
-	put_line(t, "", "ended%s: %s", t->before.at > 0 ? "" : " since the start", *text ? text : "none");
+	put_line(t, "", "ended%s: %s", t->before.at > 0 ? "" : " since the start",
+		 *text ? text : "none");
 }
 
-static void draw(struct top *t)
+static void top_draw(struct top *t)
 {
 	size_t count;
 	struct line *lines = make_lines(t, &count);
 	int room = t->rows > 0 ? t->rows - 7 : INT32_MAX, drawn = 0;
-	char when[64], database[PRINTABLE_NAME], user[PRINTABLE_NAME], cause[PRINTABLE_NAME], host[PRINTABLE_NAME];
+	char when[64], database[PRINTABLE_NAME], user[PRINTABLE_NAME], cause[PRINTABLE_NAME],
+		host[PRINTABLE_NAME];
 	bool has_cause = t->now.pools.columns > 0;
 
 	if (t->is_live)
 		bytes_append_text(&t->screen, "\033[H");
 	/* the address is last: a long name of a directory must not push the rest out of the line */
-	put_line(t, "1", "pgweir top  %s%s%s  %s:%s", clock_format(clock_wall(), 0, when, sizeof(when)), t->is_paused ? "  PAUSED" : "",
-		 *t->why ? "  NO CONNECTION" : "", printable_text(t->address.host, host, sizeof(host)), t->address.port);
+	put_line(t, "1", "pgweir top  %s%s%s  %s:%s",
+		 clock_format(clock_wall(), 0, when, sizeof(when)), t->is_paused ? "  PAUSED" : "",
+		 *t->why ? "  NO CONNECTION" : "",
+		 printable_text(t->address.host, host, sizeof(host)), t->address.port);
 	if (*t->why) {
 		char why[PRINTABLE_TEXT];
 
@@ -505,8 +556,9 @@ static void draw(struct top *t)
 		put_totals(t);
 		put_reasons(t);
 		put_line(t, "", "%s", "");
-		put_line(t, "7", "%-20s %-16s %-11s %7s %7s %9s %7s %7s %7s %9s  %s", "DATABASE", "USER", "MODE", "CLIENTS", "WAITING", "MAXWAIT",
-			 "ACTIVE", "IDLE", "LOGIN", "QUERIES/S", has_cause ? "HELD BY" : "");
+		put_line(t, "7", "%-20s %-16s %-11s %7s %7s %9s %7s %7s %7s %9s  %s", "DATABASE",
+			 "USER", "MODE", "CLIENTS", "WAITING", "MAXWAIT", "ACTIVE", "IDLE", "LOGIN",
+			 "QUERIES/S", has_cause ? "HELD BY" : "");
 	}
 	for (size_t i = 0; !*t->why && i < count; i++, drawn++) {
 		const struct console_rows *p = &t->now.pools;
@@ -516,16 +568,23 @@ static void draw(struct top *t)
 			put_line(t, "", "... and %zu more pools", count - i);
 			break;
 		}
-		put_line(t, lines[i].waiting > 0 ? "1;31" : "", "%-20s %-16s %-11s %7.0f %7.0f %9.1f %7.0f %7.0f %7.0f %9.1f  %s",
-			 printable_name(lines[i].database, database, sizeof(database)), printable_name(lines[i].user, user, sizeof(user)),
-			 printable_text(cell(p, row, "pool_mode"), cause, 16), number(p, row, "cl_active"), lines[i].waiting,
-			 number(p, row, "maxwait") + number(p, row, "maxwait_us") / USEC, lines[i].servers,
-			 number(p, row, "sv_idle") + number(p, row, "sv_used"), number(p, row, "sv_login"), lines[i].queries,
+		put_line(t, lines[i].waiting > 0 ? "1;31" : "",
+			 "%-20s %-16s %-11s %7.0f %7.0f %9.1f %7.0f %7.0f %7.0f %9.1f  %s",
+			 printable_name(lines[i].database, database, sizeof(database)),
+			 printable_name(lines[i].user, user, sizeof(user)),
+			 printable_text(cell(p, row, "pool_mode"), cause, 16),
+			 number(p, row, "cl_active"), lines[i].waiting,
+			 number(p, row, "maxwait") + number(p, row, "maxwait_us") / USEC,
+			 lines[i].servers, number(p, row, "sv_idle") + number(p, row, "sv_used"),
+			 number(p, row, "sv_login"), lines[i].queries,
 			 printable_text(cell(p, row, "held_by"), host, sizeof(host)));
 	}
 	if (t->is_live) {
 		bytes_append_format(&t->screen, "\033[J\033[%d;1H", t->rows);
-		put_line(t, "", "sorted by %s. Keys: w waiting, s servers, r queries/s, n name, p pause, q quit", sort_names[t->sort]);
+		put_line(t, "",
+			 "sorted by %s. Keys: w waiting, s servers, r queries/s, n name, p pause, "
+			 "q quit",
+			 sort_names[t->sort]);
 		/* without a line feed at the end, which would scroll */
 		t->screen.end -= 2;
 	}
@@ -537,7 +596,7 @@ static bool show(struct top *t)
 {
 	ssize_t n = 0;
 
-	draw(t);
+	top_draw(t);
 	for (size_t at = 0; n >= 0 && at < bytes_size(&t->screen); at += n > 0 ? (size_t)n : 0) {
 		n = write(STDOUT_FILENO, bytes_front(&t->screen) + at, bytes_size(&t->screen) - at);
 		if (n < 0 && errno == EINTR)
@@ -564,7 +623,7 @@ static void measure(struct top *t)
 
 static void terminal_begin(void)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = on_top_signal };
 	static const int numbers[] = { SIGWINCH, SIGINT, SIGTERM, SIGHUP };
 	static const char begin[] = "\033[?1049h\033[?25l\033[2J";
 	struct termios raw;
@@ -641,12 +700,12 @@ static int live(struct top *t)
 
 /* ---- the command ---- */
 
-/* Sends a command of the console, and prints its rows: the names of the columns first, with a bar between two columns, as psql -A does. Returns the
-   exit status; 1: t->why has the reason. */
-static int run_command(struct top *t, const char *command)
+/* Sends a command of the console, and prints its rows: the names of the columns first, with a bar
+   between two columns, as psql -A does. Returns the exit status; 1: t->why has the reason. */
+static int top_run_command(struct top *t, const char *command)
 {
 	struct console_rows rows;
-	int status = ask(t, command, &rows) ? 0 : 1;
+	int status = top_ask(t, command, &rows) ? 0 : 1;
 
 	for (size_t i = 0; status == 0 && i < rows.columns; i++)
 		printf("%s%c", rows.names[i], i + 1 < rows.columns ? '|' : '\n');
@@ -662,14 +721,18 @@ static int usage(FILE *to, int status)
 	      "  pgweir top [OPTION]... [FILE.ini | CONNECTION STRING]\n"
 	      "\n"
 	      "Options:\n"
-	      "      --once             print one screen of plain text and end; so it is if the output is no terminal\n"
+	      "      --once             print one screen of plain text and end; so it is if the "
+	      "output is no terminal\n"
 	      "      --interval=SECONDS time between two rounds, from 0.1 to 3600; default: 1\n"
 	      "      --sort=KEY         waiting (the default), servers, queries or name\n"
-	      "      --command=COMMAND  send one command of the console, print its rows and end; at most 5 seconds\n"
+	      "      --command=COMMAND  send one command of the console, print its rows and end; "
+	      "at most 5 seconds\n"
 	      "  -h, --help             print this\n"
 	      "\n"
-	      "Keys: w, s, r, n sort by waiting clients, active servers, queries/s, name; p pauses; q ends.\n"
-	      "The default is " DEFAULT_FILE ".\n", to);
+	      "Keys: w, s, r, n sort by waiting clients, active servers, queries/s, name; p "
+	      "pauses; q ends.\n"
+	      "The default is " DEFAULT_FILE ".\n",
+	      to);
 	return status;
 }
 
@@ -690,8 +753,12 @@ static bool read_sort(struct top *t, const char *word)
 int top_run(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "once", no_argument, NULL, '1' }, { "interval", required_argument, NULL, 'i' }, { "sort", required_argument, NULL, 's' },
-		{ "command", required_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+		{ "once", no_argument, NULL, '1' },
+		{ "interval", required_argument, NULL, 'i' },
+		{ "sort", required_argument, NULL, 's' },
+		{ "command", required_argument, NULL, 'c' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	const char *command = NULL, *terminal = getenv("TERM"), *no_colour = getenv("NO_COLOR");
 	struct top t = { .seconds = 1, .is_live = true };
@@ -706,7 +773,8 @@ int top_run(int argc, char **argv)
 			command = optarg;
 		if (option == '1' || option == 'c')
 			t.is_live = false;
-		else if (option == 'i' && (t.seconds = strtod(optarg, &end), *end || !(t.seconds >= 0.1 && t.seconds <= 3600)))
+		else if (option == 'i' && (t.seconds = strtod(optarg, &end),
+					   *end || !(t.seconds >= 0.1 && t.seconds <= 3600)))
 			return usage(stderr, 2);
 		else if ((option == 's' && !read_sort(&t, optarg)) || option == '?')
 			return usage(stderr, 2);
@@ -714,9 +782,11 @@ int top_run(int argc, char **argv)
 	if (optind + 1 < argc)
 		return usage(stderr, 2);
 	t.is_live &= isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-	t.has_colour = t.is_live && !(no_colour && *no_colour) && !(terminal && strcmp(terminal, "dumb") == 0);
-	if (!read_address(&t.address, optind < argc ? argv[optind] : DEFAULT_FILE, t.why, sizeof(t.why)) ||
-	    (command ? run_command(&t, command) != 0 : !t.is_live && !take_sample(&t))) {
+	t.has_colour = t.is_live && !(no_colour && *no_colour) &&
+		       !(terminal && strcmp(terminal, "dumb") == 0);
+	if (!top_read_address(&t.address, optind < argc ? argv[optind] : DEFAULT_FILE, t.why,
+			      sizeof(t.why)) ||
+	    (command ? top_run_command(&t, command) != 0 : !t.is_live && !take_sample(&t))) {
 		fprintf(stderr, "pgweir top: %s\n", t.why);
 		status = 1;
 	} else if (t.is_live) {

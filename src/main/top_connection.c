@@ -32,20 +32,25 @@
 struct console_connection {
 	int fd;
 	struct bytes in;		/* received; complete messages are consumed */
-	size_t taken;			/* bytes of the last message, which the next read consumes */
+	/* bytes of the last message, which the next read consumes */
+	size_t taken;
 	struct scram_prover prover;
 };
 
 /* ---- messages ---- */
 
-static bool fail(char *why, size_t size, const char *what)
+static bool top_connection_fail(char *why, size_t size, const char *what)
 {
-	snprintf(why, size, "%s: %s", what, errno == EAGAIN ? "no answer in time" : errno ? strerror(errno) : "the connection was closed");
+	snprintf(why, size, "%s: %s", what,
+		 errno == EAGAIN ? "no answer in time"
+		 : errno	 ? strerror(errno)
+				 : "the connection was closed");
 	return false;
 }
 
 /* Sends and frees the messages. */
-static bool put(struct console_connection *c, struct bytes *out, char *why, size_t size)
+static bool top_connection_put(struct console_connection *c, struct bytes *out, char *why,
+			       size_t size)
 {
 	ssize_t n = 0;
 
@@ -59,14 +64,15 @@ static bool put(struct console_connection *c, struct bytes *out, char *why, size
 	if (out->failed)
 		errno = ENOMEM;
 	if (out->failed || n < 0)
-		fail(why, size, "cannot send");
+		top_connection_fail(why, size, "cannot send");
 	n = out->failed ? -1 : n;
 	bytes_wipe(out);
 	return n >= 0;
 }
 
 /* Receives the next message, which is valid until the next call. */
-static bool get(struct console_connection *c, uint8_t *type, const uint8_t **body, size_t *here, char *why, size_t size)
+static bool top_connection_get(struct console_connection *c, uint8_t *type, const uint8_t **body,
+			       size_t *here, char *why, size_t size)
 {
 	size_t need;
 	ssize_t n;
@@ -74,7 +80,9 @@ static bool get(struct console_connection *c, uint8_t *type, const uint8_t **bod
 	bytes_consume(&c->in, c->taken);
 	c->taken = 0;
 	for (;;) {
-		need = bytes_size(&c->in) < PG_HEADER ? PG_HEADER : 1 + (size_t)pg_u32_at(bytes_front(&c->in) + 1);
+		need = bytes_size(&c->in) < PG_HEADER
+			       ? PG_HEADER
+			       : 1 + (size_t)pg_u32_at(bytes_front(&c->in) + 1);
 		if (need < PG_HEADER || need > MESSAGE_MOST) {
 			snprintf(why, size, "the answer is not of the protocol of PostgreSQL");
 			return false;
@@ -84,7 +92,7 @@ static bool get(struct console_connection *c, uint8_t *type, const uint8_t **bod
 				break;
 		if (!bytes_reserve(&c->in, 65536)) {
 			errno = ENOMEM;
-			return fail(why, size, "cannot receive");
+			return top_connection_fail(why, size, "cannot receive");
 		}
 		n = recv(c->fd, c->in.data + c->in.end, 65536, 0);
 		if (n < 0 && errno == EINTR)
@@ -92,7 +100,7 @@ static bool get(struct console_connection *c, uint8_t *type, const uint8_t **bod
 		if (n == 0)
 			errno = 0;
 		if (n <= 0)
-			return fail(why, size, "cannot receive");
+			return top_connection_fail(why, size, "cannot receive");
 		c->in.end += (size_t)n;
 	}
 	*type = *bytes_front(&c->in);
@@ -114,14 +122,17 @@ static bool say_error(const uint8_t *body, size_t here, char *why, size_t size)
 }
 
 /* Continues SCRAM with data of the server; NULL: begins. */
-static bool scram(struct console_connection *c, const char *password, const char *data, size_t length, struct bytes *out, char *why, size_t size)
+static bool scram(struct console_connection *c, const char *password, const char *data,
+		  size_t length, struct bytes *out, char *why, size_t size)
 {
 	uint8_t salted[SCRAM_KEY], stored[SCRAM_KEY];
 	const char *reason = "SCRAM failed";
-	enum scram_result result = scram_prover_step(&c->prover, data, length, NULL, NULL, out, &reason);
+	enum scram_result result = scram_prover_step(&c->prover, data, length, NULL, NULL, out,
+						     &reason);
 
 	if (result == SCRAM_PENDING &&
-	    scram_salted_derive(password, c->prover.salt, c->prover.salt_size, c->prover.iterations, salted) &&
+	    scram_salted_derive(password, c->prover.salt, c->prover.salt_size, c->prover.iterations,
+				salted) &&
 	    scram_keys_of_salted(salted, c->prover.client_key, stored, c->prover.server_key)) {
 		c->prover.have_keys = true;
 		result = scram_prover_step(&c->prover, data, length, NULL, NULL, out, &reason);
@@ -134,7 +145,8 @@ static bool scram(struct console_connection *c, const char *password, const char
 }
 
 /* Answers an Authentication message. */
-static bool authenticate(struct console_connection *c, const struct console_address *a, const uint8_t *body, size_t here, char *why, size_t size)
+static bool authenticate(struct console_connection *c, const struct console_address *a,
+			 const uint8_t *body, size_t here, char *why, size_t size)
 {
 	uint32_t code = here < 4 ? UINT32_MAX : pg_u32_at(body);
 	char secret[MD5_SECRET + 1], answer[MD5_SECRET + 1];
@@ -148,7 +160,8 @@ static bool authenticate(struct console_connection *c, const struct console_addr
 		pg_build_string(&out, 'p', a->password);
 		break;
 	case 5:
-		if (here < 8 || !md5_secret(a->password, a->user, secret) || !md5_answer(secret, body + 4, answer)) {
+		if (here < 8 || !md5_secret(a->password, a->user, secret) ||
+		    !md5_answer(secret, body + 4, answer)) {
 			snprintf(why, size, "MD5 authentication is not possible");
 			return false;
 		}
@@ -165,18 +178,21 @@ static bool authenticate(struct console_connection *c, const struct console_addr
 			pg_build(&out, 'p', bytes_front(&data), bytes_size(&data));
 		break;
 	default:
-		snprintf(why, size, "the authentication method %u is not supported", (unsigned)code);
+		snprintf(why, size, "the authentication method %u is not supported",
+			 (unsigned)code);
 		return false;
 	}
 	bytes_wipe(&data);
 	if (!ok)
 		bytes_wipe(&out);
-	return ok && put(c, &out, why, size);
+	return ok && top_connection_put(c, &out, why, size);
 }
 
-static bool log_in(struct console_connection *c, const struct console_address *a, char *why, size_t size)
+static bool log_in(struct console_connection *c, const struct console_address *a, char *why,
+		   size_t size)
 {
-	const char *pairs[] = { "user", a->user, "database", a->database, "application_name", "pgweir top" };
+	const char *pairs[] = { "user",	     a->user, "database", a->database, "application_name",
+				"pgweir top" };
 	uint8_t nonce[SCRAM_NONCE_RAW], type;
 	struct bytes out = BYTES_EMPTY;
 	const uint8_t *body;
@@ -189,9 +205,9 @@ static bool log_in(struct console_connection *c, const struct console_address *a
 	scram_prover_init(&c->prover, nonce);
 	c->prover.may_derive = true;
 	pg_build_startup(&out, 3 << 16, pairs, sizeof(pairs) / sizeof(pairs[0]));
-	if (!put(c, &out, why, size))
+	if (!top_connection_put(c, &out, why, size))
 		return false;
-	while (get(c, &type, &body, &here, why, size)) {
+	while (top_connection_get(c, &type, &body, &here, why, size)) {
 		if (type == PGS_READY)
 			return true;
 		if (type == PGS_ERROR)
@@ -228,12 +244,15 @@ static int reach(const struct console_address *a, char *why, size_t size)
 	snprintf(what, sizeof(what), "cannot connect to %s, port %s", a->host, a->port);
 	errno = ENAMETOOLONG;
 	if (*a->host == '/' || *a->host == '@') {
-		if (snprintf(local.sun_path, sizeof(local.sun_path), "%s/.s.PGSQL.%s", a->host, a->port) < (int)sizeof(local.sun_path)) {
+		if (snprintf(local.sun_path, sizeof(local.sun_path), "%s/.s.PGSQL.%s", a->host,
+			     a->port) < (int)sizeof(local.sun_path)) {
 			size_t length = strlen(local.sun_path);
 
 			if (*a->host == '@')
 				local.sun_path[0] = '\0';
-			fd = open_socket((const struct sockaddr *)&local, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (*a->host != '@')));
+			fd = open_socket((const struct sockaddr *)&local,
+					 (socklen_t)(offsetof(struct sockaddr_un, sun_path) +
+						     length + (*a->host != '@')));
 		}
 	} else if ((error = getaddrinfo(a->host, a->port, &wanted, &found)) != 0) {
 		snprintf(why, size, "%s: %s", what, gai_strerror(error));
@@ -246,7 +265,7 @@ static int reach(const struct console_address *a, char *why, size_t size)
 		freeaddrinfo(found);
 	errno = error;
 	if (fd < 0)
-		fail(why, size, what);
+		top_connection_fail(why, size, what);
 	return fd;
 }
 
@@ -263,7 +282,8 @@ void console_disconnect(struct console_connection **place)
 	mem_free(c);
 }
 
-static struct console_connection *open_connection(const struct console_address *a, char *why, size_t size)
+static struct console_connection *top_connection_open_connection(const struct console_address *a,
+								 char *why, size_t size)
 {
 	struct console_connection *c = mem_must(sizeof(*c));
 
@@ -281,7 +301,7 @@ static struct console_connection *open_connection(const struct console_address *
 /* ---- commands ---- */
 
 /* Returns a copy of `size` bytes with a NUL. */
-static char *copy_of(const uint8_t *from, size_t size)
+static char *top_connection_copy_of(const uint8_t *from, size_t size)
 {
 	char *copy = mem_must(size + 1);
 
@@ -303,12 +323,12 @@ static bool take_names(struct console_rows *rows, const uint8_t *at, size_t here
 		nul = memchr(at, 0, (size_t)(end - at));
 		if (!nul || end - nul < 19)
 			return false;
-		rows->names[rows->columns++] = copy_of(at, (size_t)(nul - at));
+		rows->names[rows->columns++] = top_connection_copy_of(at, (size_t)(nul - at));
 	}
 	return true;
 }
 
-static bool take_row(struct console_rows *rows, const uint8_t *at, size_t here)
+static bool top_connection_take_row(struct console_rows *rows, const uint8_t *at, size_t here)
 {
 	const uint8_t *end = at + here;
 	size_t count = here < 2 ? 0 : (size_t)at[0] << 8 | at[1];
@@ -316,7 +336,8 @@ static bool take_row(struct console_rows *rows, const uint8_t *at, size_t here)
 	if (count == 0 || count != rows->columns)
 		return false;
 	if ((rows->count & (rows->count + 1)) == 0) {
-		char **more = mem_resize(rows->cells, 2 * (rows->count + 1) * count * sizeof(*more));
+		char **more = mem_resize(rows->cells,
+					 2 * (rows->count + 1) * count * sizeof(*more));
 
 		if (!more)
 			return false;
@@ -325,17 +346,20 @@ static bool take_row(struct console_rows *rows, const uint8_t *at, size_t here)
 	at += 2;
 	for (size_t i = 0; i < count; i++) {
 		uint32_t length = end - at < 4 ? 0 : pg_u32_at(at);
-		bool is_bad = end - at < 4 || (length != UINT32_MAX && (size_t)(end - at - 4) < length);
+		bool is_bad = end - at < 4 ||
+			      (length != UINT32_MAX && (size_t)(end - at - 4) < length);
 
 		/* the row counts with all its cells */
-		rows->cells[rows->count * count + i] = copy_of(at + 4, is_bad || length == UINT32_MAX ? 0 : length);
+		rows->cells[rows->count * count + i] = top_connection_copy_of(
+			at + 4, is_bad || length == UINT32_MAX ? 0 : length);
 		at = is_bad ? end : at + 4 + (length == UINT32_MAX ? 0 : length);
 	}
 	rows->count++;
 	return true;
 }
 
-static bool ask(struct console_connection *c, const char *command, struct console_rows *rows, char *why, size_t size)
+static bool top_connection_ask(struct console_connection *c, const char *command,
+			       struct console_rows *rows, char *why, size_t size)
 {
 	struct bytes out = BYTES_EMPTY;
 	size_t here, sum = 0;
@@ -343,9 +367,9 @@ static bool ask(struct console_connection *c, const char *command, struct consol
 	uint8_t type;
 
 	pg_build_string(&out, PGC_QUERY, command);
-	if (!put(c, &out, why, size))
+	if (!top_connection_put(c, &out, why, size))
 		return false;
-	while (get(c, &type, &body, &here, why, size)) {
+	while (top_connection_get(c, &type, &body, &here, why, size)) {
 		bool ok = true;
 
 		sum += here;
@@ -359,7 +383,7 @@ static bool ask(struct console_connection *c, const char *command, struct consol
 		if (type == PGS_ROW_DESCRIPTION)
 			ok = take_names(rows, body, here);
 		else if (type == PGS_ROW)
-			ok = take_row(rows, body, here);
+			ok = top_connection_take_row(rows, body, here);
 		if (!ok || sum > ANSWER_MOST) {
 			snprintf(why, size, "the answer to %s is malformed", command);
 			return false;
@@ -368,13 +392,13 @@ static bool ask(struct console_connection *c, const char *command, struct consol
 	return false;
 }
 
-bool console_ask(struct console_connection **place, const struct console_address *a, const char *command, struct console_rows *rows, char *why,
-		 size_t size)
+bool console_ask(struct console_connection **place, const struct console_address *a,
+		 const char *command, struct console_rows *rows, char *why, size_t size)
 {
 	*rows = (struct console_rows){ NULL, NULL, 0, 0 };
 	if (!*place)
-		*place = open_connection(a, why, size);
-	if (*place && ask(*place, command, rows, why, size))
+		*place = top_connection_open_connection(a, why, size);
+	if (*place && top_connection_ask(*place, command, rows, why, size))
 		return true;
 	console_disconnect(place);
 	return false;

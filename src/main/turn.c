@@ -1,8 +1,11 @@
 /*
- * The turn: one iteration of the event loop. All work of pgweir is done by these steps, which doc/architecture.md explains:
+ * The turn: one iteration of the event loop. All work of pgweir is done by these steps, which
+ * doc/architecture.md explains:
  *
- *	share        compute the share of each connection in this turn from the number of streams in the last one
- *	events       run the handlers of sockets, DNS and signals; a handler acts on its own connection and marks others
+ *	share        compute the share of each connection in this turn from the number of streams in
+ *		     the last one
+ *	events       run the handlers of sockets, DNS and signals; a handler acts on its own
+ *		     connection and marks others
  *	again        read connections with input that no event announces; continue console clients
  *	handshakes   continue the next TLS handshake of a client
  *	tick         ten times a second: timeouts, lifetimes, statistics
@@ -14,7 +17,8 @@
  *	settle       reap and schedule again, for connections that were handed over
  *	check        test builds: check every invariant of the world
  *
- * Writing has no step: bytes are sent while they are in the buffer. The clock is read once a turn, by the first event (world_wake).
+ * Writing has no step: bytes are sent while they are in the buffer. The clock is read once a turn,
+ * by the first event (world_wake).
  */
 #include "main/turn.h"
 
@@ -25,9 +29,10 @@
 
 #include <event2/event.h>
 
-#define ROUNDS_MOST 64		/* rounds of scheduling and reaping per turn; the rest waits for the next turn */
+/* rounds of scheduling and reaping per turn; the rest waits for the next turn */
+#define ROUNDS_MOST 64
 
-static void on_tick(evutil_socket_t fd, short what, void *context)
+static void on_turn_tick(evutil_socket_t fd, short what, void *context)
 {
 	struct pooler *p = context;
 
@@ -41,7 +46,7 @@ bool turn_begin(struct pooler *p)
 {
 	const struct timeval every = { .tv_usec = TICK_MILLISECONDS * 1000 };
 
-	p->tick = event_new(p->base, -1, EV_PERSIST, on_tick, p);
+	p->tick = event_new(p->base, -1, EV_PERSIST, on_turn_tick, p);
 	return p->tick && event_add(p->tick, &every) == 0;
 }
 

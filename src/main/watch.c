@@ -1,11 +1,13 @@
 /*
  * watch_files: which files of the configuration have changed on disk.
  *
- * Editors and Kubernetes replace files by renaming files and symbolic links, so the directories are watched: of each file, and of each symbolic link on
- * the way to it. An event says only that something in a directory has changed. A second after the last event, the files are compared with their state when
- * the configuration was read. Without an event the process does not wake up.
+ * Editors and Kubernetes replace files by renaming files and symbolic links, so the directories are
+ * watched: of each file, and of each symbolic link on the way to it. An event says only that
+ * something in a directory has changed. A second after the last event, the files are compared with
+ * their state when the configuration was read. Without an event the process does not wake up.
  *
- * Writing causes an event when the writer closes the file, so a log file in the same directory causes none.
+ * Writing causes an event when the writer closes the file, so a log file in the same directory
+ * causes none.
  *
  * Invariant: each change of a file after `since` is told.
  */
@@ -24,15 +26,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define QUIET_SECONDS 1			/* time without an event before the files are compared ... */
+/* time without an event before the files are compared ... */
+#define QUIET_SECONDS 1
 #define BUSY_MOST (10 * USEC)		/* ... unless events have come for this time */
 #define LINKS_MOST 16			/* symbolic links on the way to a file */
-#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF)
-#define CLOCK_STEP (10 * 1000)		/* the kernel's clock for files is late by up to this time */
+#define EVENTS \
+	(IN_CLOSE_WRITE | IN_MOVED_FROM | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ATTRIB | \
+	 IN_DELETE_SELF | IN_MOVE_SELF)
+/* the kernel's clock for files is late by up to this time */
+#define CLOCK_STEP (10 * 1000)
 
 struct watched {
 	char *path;
-	struct file_state { int64_t device, inode, size, modified, changed; } state;	/* all zeros: there is no such file */
+	/* all zeros: there is no such file */
+	struct file_state { int64_t device, inode, size, modified, changed; } state;
 };
 
 struct watch {
@@ -42,8 +49,10 @@ struct watch {
 	struct event *event, *quiet;	/* of the descriptor; a timer */
 	struct watched *files;
 	size_t count;
-	usec_t since;			/* wall clock; INT64_MAX: the states are older than the configuration */
-	usec_t first_at;		/* monotonic: the first event since the files were compared; 0: none */
+	/* wall clock; INT64_MAX: the states are older than the configuration */
+	usec_t since;
+	/* monotonic: the first event since the files were compared; 0: none */
+	usec_t first_at;
 };
 
 /* Watches the directory of the file and of each symbolic link on the way to it. */
@@ -61,7 +70,8 @@ static void watch_path(const struct watch *w, const char *path, int links)
 	}
 	/* `at` is the first symbolic link, or the whole path */
 	if (strrchr(at, '/'))
-		snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(at, '/') - at + 1), at);
+		snprintf(directory, sizeof(directory), "%.*s", (int)(strrchr(at, '/') - at + 1),
+			 at);
 	else
 		snprintf(directory, sizeof(directory), "./");
 	/* a directory may be unreadable, and the file not: its replacement ends the file */
@@ -70,7 +80,8 @@ static void watch_path(const struct watch *w, const char *path, int links)
 	if (size < 0 || links == LINKS_MOST)
 		return;
 	target[size] = '\0';
-	if ((size_t)snprintf(rest, sizeof(rest), "%s%s%s", *target == '/' ? "" : directory, target, end) < sizeof(rest))
+	if ((size_t)snprintf(rest, sizeof(rest), "%s%s%s", *target == '/' ? "" : directory, target,
+			     end) < sizeof(rest))
 		watch_path(w, rest, links + 1);
 }
 
@@ -100,7 +111,8 @@ static void on_quiet(evutil_socket_t fd, short what, void *context)
 		struct watched *f = &w->files[i];
 		struct file_state state = look(f->path);
 
-		if (memcmp(&state, &f->state, sizeof(state)) != 0 || state.changed >= w->since - CLOCK_STEP)
+		if (memcmp(&state, &f->state, sizeof(state)) != 0 ||
+		    state.changed >= w->since - CLOCK_STEP)
 			path = f->path;
 		f->state = state;
 		/* directories may be new */
@@ -112,7 +124,7 @@ static void on_quiet(evutil_socket_t fd, short what, void *context)
 		w->changed(path);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *context)
+static void on_file_watch_event(evutil_socket_t fd, short what, void *context)
 {
 	const struct timeval quiet = { .tv_sec = QUIET_SECONDS };
 	struct watch *w = context;
@@ -166,24 +178,32 @@ static bool add_files(struct watch *w, const struct conf_file *list)
 	return true;
 }
 
-void watch_set(struct watch **place, struct world *world, usec_t since, void (*changed)(const char *path))
+void watch_set(struct watch **place, struct world *world, usec_t since,
+	       void (*changed)(const char *path))
 {
 	const struct conf *conf = world->conf;
 	struct watch *w = NULL;
 
 	if (conf->settings.watch_files && (w = mem_try(sizeof(*w))) != NULL) {
-		*w = (struct watch){ .world = world, .changed = changed, .since = since, .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
-		w->event = w->fd >= 0 ? event_new(world->base, w->fd, EV_READ | EV_PERSIST, on_event, w) : NULL;
+		*w = (struct watch){ .world = world,
+				     .changed = changed,
+				     .since = since,
+				     .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
+		w->event = w->fd >= 0 ? event_new(world->base, w->fd, EV_READ | EV_PERSIST,
+						  on_file_watch_event, w)
+				      : NULL;
 		w->quiet = event_new(world->base, -1, 0, on_quiet, w);
 	}
-	if (conf->settings.watch_files && (!w || !w->event || !w->quiet || event_add(w->event, NULL) != 0 || !add_files(w, conf->files) ||
-					   (conf->hba && !add_files(w, hba_files(conf->hba))))) {
-		log_warning("watch_files: %s; changed files need a RELOAD", w && w->fd < 0 ? strerror(errno) : "out of memory");
+	if (conf->settings.watch_files &&
+	    (!w || !w->event || !w->quiet || event_add(w->event, NULL) != 0 ||
+	     !add_files(w, conf->files) || (conf->hba && !add_files(w, hba_files(conf->hba))))) {
+		log_warning("watch_files: %s; changed files need a RELOAD",
+			    w && w->fd < 0 ? strerror(errno) : "out of memory");
 		watch_free(&w);
 	}
 	watch_free(place);
 	*place = w;
 	/* the files may have changed while they were read */
 	if (w)
-		on_event(w->fd, EV_READ, w);
+		on_file_watch_event(w->fd, EV_READ, w);
 }
