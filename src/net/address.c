@@ -1,13 +1,13 @@
 /*
  * Socket addresses and socket options.
  *
- * `struct address` is the form of the system calls: large, so it is used only on the stack and in tables. `struct
- * brief_address` is stored in each connection to identify its peer. Unix sockets have no useful peer name; pid and uid of the
- * peer process (SO_PEERCRED) are stored instead.
+ * `struct address` is the form of the system calls: large, so it is used only on the stack and in
+ * tables. `struct brief_address` is stored in each connection to identify its peer. Unix sockets
+ * have no useful peer name; pid and uid of the peer process (SO_PEERCRED) are stored instead.
  *
- * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. If the directory begins with '@', the name with a NUL in place
- * of the '@' is in Linux' abstract namespace: the size of such an address must be exact, because further NULs would be part of
- * the name.
+ * A PostgreSQL Unix socket is named <directory>/.s.PGSQL.<port>. If the directory begins with '@',
+ * the name with a NUL in place of the '@' is in Linux' abstract namespace: the size of such an
+ * address must be exact, because further NULs would be part of the name.
  */
 #include "net/address.h"
 
@@ -52,7 +52,8 @@ bool address_from_ip(struct address *a, const char *ip, uint16_t port)
 	return true;
 }
 
-const char *address_each_of_name(const char *name, void (*found)(void *context, const char *ip), void *context)
+const char *address_each_of_name(const char *name, void (*found)(void *context, const char *ip),
+				 void *context)
 {
 	const struct addrinfo wanted = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	char ip[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE];
@@ -62,7 +63,8 @@ const char *address_each_of_name(const char *name, void (*found)(void *context, 
 	if (error)
 		return error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error);
 	for (const struct addrinfo *i = all; i; i = i->ai_next)
-		if (getnameinfo(i->ai_addr, i->ai_addrlen, ip, sizeof ip, NULL, 0, NI_NUMERICHOST) == 0)
+		if (getnameinfo(i->ai_addr, i->ai_addrlen, ip, sizeof ip, NULL, 0,
+				NI_NUMERICHOST) == 0)
 			found(context, ip);
 	freeaddrinfo(all);
 	return NULL;
@@ -111,7 +113,8 @@ bool address_is_same_host(const struct address *a, const struct address *b)
 	case AF_INET:
 		return a->u.v4.sin_addr.s_addr == b->u.v4.sin_addr.s_addr;
 	case AF_INET6:
-		return memcmp(&a->u.v6.sin6_addr, &b->u.v6.sin6_addr, sizeof a->u.v6.sin6_addr) == 0;
+		return memcmp(&a->u.v6.sin6_addr, &b->u.v6.sin6_addr, sizeof a->u.v6.sin6_addr) ==
+		       0;
 	default:
 		return a->size == b->size && memcmp(&a->u, &b->u, a->size) == 0;
 	}
@@ -232,7 +235,8 @@ int address_is_own(const struct brief_address *a, bool whole_net)
 		size = 4;
 	}
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
-		const uint8_t *own = ip_bytes(i->ifa_addr, size), *mask = whole_net ? ip_bytes(i->ifa_netmask, size) : NULL;
+		const uint8_t *own = ip_bytes(i->ifa_addr, size),
+			      *mask = whole_net ? ip_bytes(i->ifa_netmask, size) : NULL;
 
 		found = own != NULL;
 		for (size_t at = 0; found && at < size; at++)
@@ -242,7 +246,7 @@ int address_is_own(const struct brief_address *a, bool whole_net)
 	return found;
 }
 
-static bool set_option(int fd, int level, int name, int value)
+static bool address_set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
@@ -252,12 +256,16 @@ bool socket_apply_options(int fd, int family, const struct socket_options *optio
 	if (family != AF_INET && family != AF_INET6)
 		return true;
 	/* The kernel silently limits the buffer size to net.core.*mem_max. */
-	return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
-	       set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options->keepalive) &&
-	       (!options->keepidle || set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepidle)) &&
-	       (!options->keepintvl || set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepintvl)) &&
-	       (!options->keepcnt || set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepcnt)) &&
-	       set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->user_timeout) &&
-	       (!options->buffer || (set_option(fd, SOL_SOCKET, SO_RCVBUF, options->buffer) &&
-				     set_option(fd, SOL_SOCKET, SO_SNDBUF, options->buffer)));
+	return address_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+	       address_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, options->keepalive) &&
+	       (!options->keepidle ||
+		address_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepidle)) &&
+	       (!options->keepintvl ||
+		address_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepintvl)) &&
+	       (!options->keepcnt ||
+		address_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepcnt)) &&
+	       address_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, options->user_timeout) &&
+	       (!options->buffer ||
+		(address_set_option(fd, SOL_SOCKET, SO_RCVBUF, options->buffer) &&
+		 address_set_option(fd, SOL_SOCKET, SO_SNDBUF, options->buffer)));
 }

@@ -4,14 +4,16 @@
  * dns_lookup -> the request waits at its host -> query, one per host (net/dns_query.c)
  * query done -> the host has a result -> requests become ready -> deferred event -> callbacks
  *
- * Callbacks are called only from the deferred event, never within dns_lookup or c-ares, so they may call every function of this
- * file except dns_close. A query always ends, if necessary by its own timeout, so every callback is called. A RELOAD repeats
- * the queries in progress with the new name servers.
+ * Callbacks are called only from the deferred event, never within dns_lookup or c-ares, so they may
+ * call every function of this file except dns_close. A query always ends, if necessary by its own
+ * timeout, so every callback is called. A RELOAD repeats the queries in progress with the new name
+ * servers.
  *
- * If a name has several addresses, each request begins with the next address, to distribute connections.
+ * If a name has several addresses, each request begins with the next address, to distribute
+ * connections.
  *
- * The expired answer of a name in use (dns_watch) is refreshed. If this fails, the previous answer is kept, because no request
- * needs the new one and the connections in use may work.
+ * The expired answer of a name in use (dns_watch) is refreshed. If this fails, the previous answer
+ * is kept, because no request needs the new one and the connections in use may work.
  */
 #include "net/dns.h"
 
@@ -34,7 +36,8 @@
 #define ZONE_LIMIT (60 * USEC)		/* longer than any timeout of c-ares */
 
 struct dns_request {
-	struct list node;		/* in the list of its host, or in the list of ready requests */
+	/* in the list of its host, or in the list of ready requests */
+	struct list node;
 	struct dns_result *result;	/* set when ready */
 	int first;			/* see struct dns_answer */
 	dns_done *done;
@@ -50,7 +53,8 @@ struct dns_zone {
 	struct list node;
 	int64_t serial;			/* -1: unknown */
 	int hosts;
-	usec_t asked_until;		/* end of the longest wait for the current SOA query; 0: no query in progress */
+	/* end of the longest wait for the current SOA query; 0: no query in progress */
+	usec_t asked_until;
 	char name[];
 };
 
@@ -59,7 +63,8 @@ struct dns_host {
 	struct list node;
 	struct dns *dns;		/* set by the owner, for the end of the query */
 	struct dns_result *result;	/* the last answer; NULL: no answer yet */
-	struct dns_result *good;	/* the last answer with addresses, to compare the next answer with */
+	/* the last answer with addresses, to compare the next answer with */
+	struct dns_result *good;
 	usec_t expires;			/* of `result` */
 	usec_t used;			/* when it was requested last */
 	struct dns_query *query;	/* in progress, or NULL */
@@ -101,10 +106,10 @@ struct zone_query {
 /* ---- the cache ---- */
 
 /*
- * A host is created when its name is requested and kept while it is requested. Its answer is kept even after it has expired, to
- * compare it with the next answer: connections to addresses that the next answer lacks must be closed. An answer is
- * reference-counted: a callback may look up the same name again, which can replace the answer while the callback still reads
- * it.
+ * A host is created when its name is requested and kept while it is requested. Its answer is kept
+ * even after it has expired, to compare it with the next answer: connections to addresses that the
+ * next answer lacks must be closed. An answer is reference-counted: a callback may look up the same
+ * name again, which can replace the answer while the callback still reads it.
  *
  * Invariant: a zone exists while it has hosts, and counts them.
  */
@@ -117,7 +122,7 @@ static struct dns_host *find_host(struct dns_cache *cache, const char *name)
 	return link ? link->host : NULL;
 }
 
-static struct dns_host *add_host(struct dns_cache *cache, const char *name)
+static struct dns_host *dns_add_host(struct dns_cache *cache, const char *name)
 {
 	size_t length = strlen(name);
 	struct dns_host *host = mem_try(sizeof(*host) + length + 1);
@@ -177,7 +182,8 @@ static struct dns_zone *find_zone(struct dns_cache *cache, const char *name)
 	return NULL;
 }
 
-/* Adds the host to the zone named by the part after its first dot. Returns whether the zone is new. */
+/* Adds the host to the zone named by the part after its first dot. Returns whether the zone is
+   new. */
 static bool join_zone(struct dns_cache *cache, struct dns_host *host)
 {
 	const char *dot = strchr(host->name, '.');
@@ -205,8 +211,8 @@ static bool join_zone(struct dns_cache *cache, struct dns_host *host)
 /* ---- zones ---- */
 
 /*
- * With zone_check_period, the SOA record of the zone of each cached host (the part of its name after the first dot) is
- * queried; a changed serial refreshes all hosts of the zone at once.
+ * With zone_check_period, the SOA record of the zone of each cached host (the part of its name
+ * after the first dot) is queried; a changed serial refreshes all hosts of the zone at once.
  */
 static bool query_host(struct dns *dns, struct dns_host *host);
 
@@ -220,7 +226,8 @@ static void on_zone_answer(void *arg, int status, int timeouts, unsigned char *p
 	(void)timeouts;
 	if (zone)
 		zone->asked_until = 0;
-	if (zone && status == ARES_SUCCESS && ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
+	if (zone && status == ARES_SUCCESS &&
+	    ares_parse_soa_reply(packet, size, &soa) == ARES_SUCCESS) {
 		bool is_other = zone->serial >= 0 && zone->serial != (int64_t)soa->serial;
 
 		zone->serial = soa->serial;
@@ -294,7 +301,9 @@ static void make_ready(struct dns *dns, struct dns_host *host, struct dns_reques
 
 static struct dns_answer answer_of(const struct dns_result *result)
 {
-	return (struct dns_answer){ .count = result->count, .reachable = result->reachable, .addresses = result->addresses,
+	return (struct dns_answer){ .count = result->count,
+				    .reachable = result->reachable,
+				    .addresses = result->addresses,
 				    .error = result->error };
 }
 
@@ -331,7 +340,8 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 			dns->config.changed(dns->config.context, host->name, &answer);
 		dns_result_drop(&now);
 	}
-	/* Requests that become ready in the callbacks are handled in the next round of the event loop. */
+	/* Requests that become ready in the callbacks are handled in the next round of the event
+	   loop. */
 	while ((node = list_first(&dns->ready))) {
 		list_remove(node);
 		list_append(&dns->batch, node);
@@ -351,7 +361,8 @@ static void on_deferred(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Records the new answer of the host and takes the caller's reference. */
-static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result, usec_t lifetime)
+static void host_learns(struct dns *dns, struct dns_host *host, struct dns_result *result,
+			usec_t lifetime)
 {
 	usec_t now = clock_monotonic();
 
@@ -370,7 +381,9 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 		for (int i = 0; host->good && i < host->good->count; i++) {
 			int j = 0;
 
-			while (j < result->count && !address_is_same_host(&result->addresses[j], &host->good->addresses[i]))
+			while (j < result->count &&
+			       !address_is_same_host(&result->addresses[j],
+						     &host->good->addresses[i]))
 				j++;
 			is_news |= j == result->count;
 		}
@@ -386,7 +399,7 @@ static void host_learns(struct dns *dns, struct dns_host *host, struct dns_resul
 		make_ready(dns, host, LIST_OBJECT(node, struct dns_request, node));
 }
 
-static void on_query_done(void *context, struct dns_result *result, int ttl)
+static void on_dns_query_done(void *context, struct dns_result *result, int ttl)
 {
 	struct dns_host *host = context;
 	struct dns *dns = host->dns;
@@ -399,7 +412,8 @@ static void on_query_done(void *context, struct dns_result *result, int ttl)
 		lifetime = dns->config.max_ttl;
 	dns->queries--;
 	host_learns(dns, host, result, lifetime);
-	if (dns->config.zone_check_period > 0 && has_addresses && ttl != DNS_TTL_LOCAL && join_zone(&dns->cache, host))
+	if (dns->config.zone_check_period > 0 && has_addresses && ttl != DNS_TTL_LOCAL &&
+	    join_zone(&dns->cache, host))
 		query_zone(dns, host->zone);
 }
 
@@ -410,7 +424,8 @@ static bool query_host(struct dns *dns, struct dns_host *host)
 
 	host->dns = dns;
 	dns->queries++;
-	if (dns_query_start(&host->query, &dns->channel, host->name, limit, on_query_done, host))
+	if (dns_query_start(&host->query, &dns->channel, host->name, limit, on_dns_query_done,
+			    host))
 		return true;
 	dns->queries--;
 	return false;
@@ -429,10 +444,11 @@ struct dns_request *dns_lookup(struct dns *dns, const char *name, dns_done *done
 		LIST_EACH_SAFE(node, &dns->cache.hosts) {
 			struct dns_host *old = LIST_OBJECT(node, struct dns_host, node);
 
-			if (!old->query && list_is_empty(&old->waiting) && list_is_empty(&old->change) && old->used < now - FORGET_AFTER)
+			if (!old->query && list_is_empty(&old->waiting) &&
+			    list_is_empty(&old->change) && old->used < now - FORGET_AFTER)
 				remove_host(&dns->cache, old);
 		}
-		host = add_host(&dns->cache, name);
+		host = dns_add_host(&dns->cache, name);
 	}
 	if (!host) {
 		mem_free(request);
@@ -460,12 +476,13 @@ void dns_watch(struct dns *dns, const char *name)
 	struct dns_host *host = find_host(&dns->cache, name);
 	usec_t now = clock_monotonic();
 
-	if (!host && (host = add_host(&dns->cache, name)))
+	if (!host && (host = dns_add_host(&dns->cache, name)))
 		host->tell_first = true;
 	if (!host)
 		return;
 	host->used = now;
-	if (!host->query && now >= host->expires && now >= host->watch_after && !query_host(dns, host))
+	if (!host->query && now >= host->expires && now >= host->watch_after &&
+	    !query_host(dns, host))
 		host->watch_after = now + WATCH_LEAST;
 }
 
@@ -485,7 +502,10 @@ void dns_cancel(struct dns_request **request)
 
 static void free_config(struct dns_config *config)
 {
-	union { const char *in; char *out; } resolv_conf = { config->resolv_conf }, servers = { config->servers };
+	union {
+		const char *in;
+		char *out;
+	} resolv_conf = { config->resolv_conf }, servers = { config->servers };
 
 	mem_free(resolv_conf.out);
 	mem_free(servers.out);
@@ -508,7 +528,8 @@ static bool copy_config(struct dns_config *to, const struct dns_config *from)
 	return true;
 }
 
-struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why, size_t why_size)
+struct dns *dns_open(struct event_base *base, const struct dns_config *config, char *why,
+		     size_t why_size)
 {
 	struct dns *dns = mem_try(sizeof(*dns));
 	int status = ARES_ENOMEM;
@@ -527,7 +548,8 @@ struct dns *dns_open(struct event_base *base, const struct dns_config *config, c
 	dns->deferred = event_new(base, -1, 0, on_deferred, dns);
 	dns->zone_timer = event_new(base, -1, EV_PERSIST, on_zone_timer, dns);
 	if (dns->deferred && dns->zone_timer && copy_config(&dns->config, config))
-		status = dns_channel_open(&dns->channel, base, dns->config.resolv_conf, dns->config.servers);
+		status = dns_channel_open(&dns->channel, base, dns->config.resolv_conf,
+					  dns->config.servers);
 	if (status != ARES_SUCCESS) {
 		text_copy(why, why_size, ares_strerror(status));
 		dns_close(&dns);
@@ -548,12 +570,14 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 	}
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
-		usec_t limit = host->result && host->result->count > 0 ? config->max_ttl : config->nxdomain_ttl;
+		usec_t limit = host->result && host->result->count > 0 ? config->max_ttl
+								       : config->nxdomain_ttl;
 
 		if (host->expires > now + limit)
 			host->expires = now + limit;
 	}
-	/* Repeats the queries in progress: a RELOAD because of name servers that do not answer must not wait for the old servers. */
+	/* Repeats the queries in progress: a RELOAD because of name servers that do not answer must
+	   not wait for the old servers. */
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
@@ -563,9 +587,11 @@ void dns_configure(struct dns *dns, const struct dns_config *config)
 			dns->queries--;
 		}
 	}
-	status = dns_channel_open(&dns->channel, dns->base, dns->config.resolv_conf, dns->config.servers);
+	status = dns_channel_open(&dns->channel, dns->base, dns->config.resolv_conf,
+				  dns->config.servers);
 	if (status != ARES_SUCCESS)	/* the old servers are queried again */
-		log_warning("cannot read the resolver's configuration, the old one stays: %s", ares_strerror(status));
+		log_warning("cannot read the resolver's configuration, the old one stays: %s",
+			    ares_strerror(status));
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
 
@@ -612,7 +638,8 @@ void dns_close(struct dns **where)
 	ares_library_cleanup();
 }
 
-void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_visit *visit_zone, void *context)
+void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_visit *visit_zone,
+	      void *context)
 {
 	LIST_EACH(node, &dns->cache.hosts) {
 		struct dns_host *host = LIST_OBJECT(node, struct dns_host, node);
@@ -628,7 +655,8 @@ void dns_each(struct dns *dns, usec_t now, dns_host_visit *visit_host, dns_zone_
 		struct dns_zone *zone = LIST_OBJECT(node, struct dns_zone, node);
 
 		if (visit_zone)
-			visit_zone(context, zone->name, zone->serial < 0 ? 0 : zone->serial, zone->hosts);
+			visit_zone(context, zone->name, zone->serial < 0 ? 0 : zone->serial,
+				   zone->hosts);
 	}
 }
 

@@ -1,18 +1,22 @@
 /*
- * c-ares driven by libevent, and the queries for the addresses of a name, from /etc/hosts or from the name servers.
+ * c-ares driven by libevent, and the queries for the addresses of a name, from /etc/hosts or from
+ * the name servers.
  *
- * c-ares opens and closes its own sockets and reports by a callback which events of a socket it needs; a watch is the event for
- * one socket. One timer covers all timeouts of c-ares and is set again after each call of c-ares.
+ * c-ares opens and closes its own sockets and reports by a callback which events of a socket it
+ * needs; a watch is the event for one socket. One timer covers all timeouts of c-ares and is set
+ * again after each call of c-ares.
  *
- * c-ares reads resolv.conf only once. When the file changes, a new channel replaces the old one at once: waiting for the
- * queries of the old channel could mean waiting for the name servers that were just replaced.
+ * c-ares reads resolv.conf only once. When the file changes, a new channel replaces the old one at
+ * once: waiting for the queries of the old channel could mean waiting for the name servers that
+ * were just replaced.
  *
- * A and AAAA are separate queries, not one AF_UNSPEC query, because name servers and firewalls that drop AAAA queries are
- * common: when one family has answered with addresses, the other family gets only a grace period (the Resolution Delay of RFC
- * 8305 section 3), and a failure of one family does not affect the other. A timeout ends the query in any case.
+ * A and AAAA are separate queries, not one AF_UNSPEC query, because name servers and firewalls that
+ * drop AAAA queries are common: when one family has answered with addresses, the other family gets
+ * only a grace period (the Resolution Delay of RFC 8305 section 3), and a failure of one family
+ * does not affect the other. A timeout ends the query in any case.
  *
- * Invariant: a query with `where` set will call `done` exactly once. After that it exists until c-ares has called back for both
- * families; the last of these callbacks frees it.
+ * Invariant: a query with `where` set will call `done` exactly once. After that it exists until
+ * c-ares has called back for both families; the last of these callbacks frees it.
  */
 #include "net/dns_query.h"
 
@@ -57,7 +61,8 @@ static void on_socket(evutil_socket_t fd, short what, void *arg)
 	/* c-ares may have freed the watch when it returns. */
 	struct dns_channel *c = ((struct socket_watch *)arg)->channel;
 
-	ares_process_fd(c->ares, what & EV_READ ? fd : ARES_SOCKET_BAD, what & EV_WRITE ? fd : ARES_SOCKET_BAD);
+	ares_process_fd(c->ares, what & EV_READ ? fd : ARES_SOCKET_BAD,
+			what & EV_WRITE ? fd : ARES_SOCKET_BAD);
 	dns_channel_arm(c);
 }
 
@@ -69,7 +74,8 @@ static void drop_watch(struct socket_watch *watch)
 	mem_free(watch);
 }
 
-/* Callback of c-ares: the events of a socket that it needs; without events, the socket is about to be closed. */
+/* Callback of c-ares: the events of a socket that it needs; without events, the socket is about to
+   be closed. */
 static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writable)
 {
 	struct dns_channel *c = arg;
@@ -97,27 +103,30 @@ static void on_socket_state(void *arg, ares_socket_t fd, int readable, int writa
 	}
 	if (watch->event)
 		event_free(watch->event);
-	watch->event = event_new(c->base, fd,
-				 (short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)), on_socket,
-				 watch);
+	watch->event = event_new(
+		c->base, fd,
+		(short)(EV_PERSIST | (readable ? EV_READ : 0) | (writable ? EV_WRITE : 0)),
+		on_socket, watch);
 	if (!watch->event || event_add(watch->event, NULL) != 0)
 		c->is_deaf = true;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_dns_query_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct dns_channel *c = arg;
 	ares_socket_t sockets[ARES_GETSOCK_MAXNUM];
 
 	(void)fd, (void)what;
 	if (c->is_deaf) {
-		/* c-ares reports the events of a socket only once. There was no memory then, so c-ares is asked for its sockets: one bit
-		   per readable socket, followed by one bit per writable socket. The macros of c-ares would shift into the sign bit. */
+		/* c-ares reports the events of a socket only once. There was no memory then, so
+		   c-ares is asked for its sockets: one bit per readable socket, followed by one bit
+		   per writable socket. The macros of c-ares would shift into the sign bit. */
 		unsigned wanted = (unsigned)ares_getsock(c->ares, sockets, ARES_GETSOCK_MAXNUM);
 
 		c->is_deaf = false;
 		for (int i = 0; i < ARES_GETSOCK_MAXNUM; i++) {
-			bool readable = wanted >> i & 1, writable = wanted >> (ARES_GETSOCK_MAXNUM + i) & 1;
+			bool readable = wanted >> i & 1,
+			     writable = wanted >> (ARES_GETSOCK_MAXNUM + i) & 1;
 
 			if (readable || writable)
 				on_socket_state(c, sockets[i], readable, writable);
@@ -127,10 +136,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	dns_channel_arm(c);
 }
 
-int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf, const char *servers)
+int dns_channel_open(struct dns_channel *c, struct event_base *base, const char *resolv_conf,
+		     const char *servers)
 {
 	int mask = ARES_OPT_SOCK_STATE_CB | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES, status;
-	struct ares_options options = { .timeout = TRY_MS, .tries = TRIES, .sock_state_cb = on_socket_state,
+	struct ares_options options = { .timeout = TRY_MS,
+					.tries = TRIES,
+					.sock_state_cb = on_socket_state,
 					.sock_state_cb_data = c };
 	ares_channel fresh;
 	char *listed = NULL;
@@ -139,7 +151,7 @@ int dns_channel_open(struct dns_channel *c, struct event_base *base, const char 
 		c->base = base;
 		list_init(&c->sockets);
 	}
-	if (!c->timer && !(c->timer = evtimer_new(base, on_timer, c)))
+	if (!c->timer && !(c->timer = evtimer_new(base, on_dns_query_timer, c)))
 		return ARES_ENOMEM;
 	if (resolv_conf) {
 		mask |= ARES_OPT_RESOLVCONF;
@@ -187,18 +199,21 @@ void dns_channel_close(struct dns_channel *c)
 /*
  * Name servers with a port.
  *
- * resolv.conf(5) does not define ports, but local resolvers often use another port. Newer releases of c-ares parse "nameserver
- * 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older releases silently skip such a line and then query 127.0.0.1.
- * Therefore these lines are parsed here. c-ares reads the rest of the file.
+ * resolv.conf(5) does not define ports, but local resolvers often use another port. Newer releases
+ * of c-ares parse "nameserver 192.0.2.1:5353" and "nameserver [2001:db8::1]:5353"; older releases
+ * silently skip such a line and then query 127.0.0.1. Therefore these lines are parsed here. c-ares
+ * reads the rest of the file.
  *
- * As in resolv.conf(5), a line has a keyword at its beginning and a value; unknown lines are ignored.
+ * As in resolv.conf(5), a line has a keyword at its beginning and a value; unknown lines are
+ * ignored.
  */
 
 #define LINE_MOST 512
 #define DNS_PORT 53
 
-/* Splits "192.0.2.1:53", "[2001:db8::1]:53", or an address without a port; modifies the text. Returns the address, or NULL. */
-static const char *split(char *text, int *port, bool *has_port)
+/* Splits "192.0.2.1:53", "[2001:db8::1]:53", or an address without a port; modifies the text.
+   Returns the address, or NULL. */
+static const char *dns_query_split(char *text, int *port, bool *has_port)
 {
 	char *ip = text, *colon = strchr(text, ':');
 	struct address address;
@@ -250,10 +265,11 @@ char *dns_servers_read(const char *path)
 			continue;
 		value = line + length + strspn(line + length, " \t");
 		value[strcspn(value, " \t\r\n#;")] = '\0';
-		ip = split(value, &port, &has_port);
+		ip = dns_query_split(value, &port, &has_port);
 		if (!ip)
 			continue;
-		bytes_append_format(&list, strchr(ip, ':') ? "%s[%s]:%d" : "%s%s:%d", bytes_size(&list) > 0 ? "," : "", ip, port);
+		bytes_append_format(&list, strchr(ip, ':') ? "%s[%s]:%d" : "%s%s:%d",
+				    bytes_size(&list) > 0 ? "," : "", ip, port);
 		needed |= has_port;
 	}
 	fclose(file);
@@ -282,10 +298,12 @@ struct dns_query {
 
 struct dns_result dns_no_memory = { .holders = 1, .error = "out of memory" };
 
-/* Returns an answer with one reference, zero addresses, and all addresses reachable. NULL: no memory. */
+/* Returns an answer with one reference, zero addresses, and all addresses reachable. NULL: no
+   memory. */
 static struct dns_result *dns_result_new(int count, const char *error)
 {
-	struct dns_result *result = mem_try(sizeof(*result) + (size_t)count * sizeof(result->addresses[0]));
+	struct dns_result *result = mem_try(sizeof(*result) +
+					    (size_t)count * sizeof(result->addresses[0]));
 
 	if (!result)
 		return NULL;
@@ -295,8 +313,10 @@ static struct dns_result *dns_result_new(int count, const char *error)
 	return result;
 }
 
-/* Joins both families, with IPv6 first if it has a route (RFC 6724 rules 1 and 6, simplified). NULL: no memory. */
-static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6, const char *error)
+/* Joins both families, with IPv6 first if it has a route (RFC 6724 rules 1 and 6, simplified).
+   NULL: no memory. */
+static struct dns_result *join_families(const struct dns_result *v4, const struct dns_result *v6,
+					const char *error)
 {
 	int count4 = v4 ? v4->count : 0, count6 = v6 ? v6->count : 0;
 	struct dns_result *joined = dns_result_new(count4 + count6, count4 + count6 ? NULL : error);
@@ -339,7 +359,7 @@ void dns_query_abandon(struct dns_query *query)
 	query->where = NULL;
 }
 
-static void finish(struct dns_query *query)
+static void dns_query_finish(struct dns_query *query)
 {
 	struct dns_result *result = join_families(query->v4, query->v6, query->error);
 
@@ -352,25 +372,30 @@ static void finish(struct dns_query *query)
 static void on_clock(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd, (void)what;
-	finish(arg);
+	dns_query_finish(arg);
 }
 
-/* Copies the addresses of one family and lowers *ttl to their minimum. NULL: no addresses, or no memory. */
-static struct dns_result *result_of(const struct ares_addrinfo *info, int family, int *ttl)
+/* Copies the addresses of one family and lowers *ttl to their minimum. NULL: no addresses, or no
+   memory. */
+static struct dns_result *dns_query_result_of(const struct ares_addrinfo *info, int family,
+					      int *ttl)
 {
 	struct dns_result *result;
 	int count = 0;
 
-	for (const struct ares_addrinfo_node *node = info->nodes; node && count < ADDRESSES_MAX; node = node->ai_next)
+	for (const struct ares_addrinfo_node *node = info->nodes; node && count < ADDRESSES_MAX;
+	     node = node->ai_next)
 		count++;
 	result = count > 0 ? dns_result_new(count, NULL) : NULL;
 	if (!result)
 		return NULL;
 	result->count = 0;
-	for (const struct ares_addrinfo_node *node = info->nodes; node && count-- > 0; node = node->ai_next) {
+	for (const struct ares_addrinfo_node *node = info->nodes; node && count-- > 0;
+	     node = node->ai_next) {
 		struct address *a = &result->addresses[result->count];
 
-		/* c-ares returns addresses of the other family if the answer contains more than the question */
+		/* c-ares returns addresses of the other family if the answer contains more than the
+		   question */
 		if (node->ai_family == family && node->ai_addrlen <= sizeof(a->u)) {
 			memset(a, 0, sizeof(*a));
 			memcpy(&a->u, node->ai_addr, node->ai_addrlen);
@@ -389,19 +414,21 @@ static struct dns_result *result_of(const struct ares_addrinfo *info, int family
 }
 
 /* Handles the answer for one family. */
-static void on_half(struct dns_query *query, struct dns_result **to, int status, struct ares_addrinfo *info)
+static void on_half(struct dns_query *query, struct dns_result **to, int status,
+		    struct ares_addrinfo *info)
 {
 	query->halves--;
 	if (status == ARES_SUCCESS && query->where)
-		*to = result_of(info, to == &query->v4 ? AF_INET : AF_INET6, &query->ttl);
+		*to = dns_query_result_of(info, to == &query->v4 ? AF_INET : AF_INET6, &query->ttl);
 	if (!*to)
 		query->error = ares_strerror(status == ARES_SUCCESS ? ARES_ENODATA : status);
 	if (info)
 		ares_freeaddrinfo(info);
 	if (query->where && query->halves == 0) {
-		finish(query);
+		dns_query_finish(query);
 	} else if (query->where && *to) {
-		struct timeval grace = { .tv_sec = FAMILY_GRACE / USEC, .tv_usec = FAMILY_GRACE % USEC };
+		struct timeval grace = { .tv_sec = FAMILY_GRACE / USEC,
+					 .tv_usec = FAMILY_GRACE % USEC };
 
 		event_add(query->clock, &grace);
 	}
@@ -445,13 +472,15 @@ static struct dns_result *read_hosts_file(struct dns_channel *channel, const cha
 		if (family == AF_INET)
 			memcpy(&a->u.v4.sin_addr, entry->h_addr_list[i], sizeof(a->u.v4.sin_addr));
 		else
-			memcpy(&a->u.v6.sin6_addr, entry->h_addr_list[i], sizeof(a->u.v6.sin6_addr));
+			memcpy(&a->u.v6.sin6_addr, entry->h_addr_list[i],
+			       sizeof(a->u.v6.sin6_addr));
 	}
 	ares_free_hostent(entry);
 	return result;
 }
 
-/* Returns an answer that needs no query: for an address in text, or a name in /etc/hosts; otherwise NULL. */
+/* Returns an answer that needs no query: for an address in text, or a name in /etc/hosts; otherwise
+   NULL. */
 static struct dns_result *answer_locally(struct dns_channel *channel, const char *name)
 {
 	struct dns_result *v4, *v6, *joined = NULL;
@@ -472,10 +501,11 @@ static struct dns_result *answer_locally(struct dns_channel *channel, const char
 	return joined;
 }
 
-bool dns_query_start(struct dns_query **where, struct dns_channel *channel, const char *name, usec_t limit,
-		     dns_query_done *done, void *context)
+bool dns_query_start(struct dns_query **where, struct dns_channel *channel, const char *name,
+		     usec_t limit, dns_query_done *done, void *context)
 {
-	struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT, .ai_socktype = SOCK_STREAM };
+	struct ares_addrinfo_hints hints = { .ai_flags = ARES_AI_NOSORT,
+					     .ai_socktype = SOCK_STREAM };
 	struct timeval tv = { .tv_sec = limit / USEC, .tv_usec = limit % USEC };
 	struct dns_result *local = answer_locally(channel, name);
 	struct dns_query *query;

@@ -1,14 +1,15 @@
 /*
  * Listening sockets: binding, options, accepting, closing.
  *
- * Closing a socket resets the connections in its queue, so the queue is emptied before. If other processes listen on the same
- * port (SO_REUSEPORT), listen_socket_leave ensures that no connection is lost: TCP_DEFER_ACCEPT is turned off, because connections
- * that it holds back are in no queue yet, and a filter makes the kernel drop SYN packets; when the client repeats its SYN, it
- * is assigned to another process. If the kernel refuses the filter, connections that arrive between the last accept and the
- * close are reset; net.ipv4.tcp_migrate_req prevents that.
+ * Closing a socket resets the connections in its queue, so the queue is emptied before. If other
+ * processes listen on the same port (SO_REUSEPORT), listen_socket_leave ensures that no connection
+ * is lost: TCP_DEFER_ACCEPT is turned off, because connections that it holds back are in no queue
+ * yet, and a filter makes the kernel drop SYN packets; when the client repeats its SYN, it is
+ * assigned to another process. If the kernel refuses the filter, connections that arrive between
+ * the last accept and the close are reset; net.ipv4.tcp_migrate_req prevents that.
  *
- * The file of a Unix socket gets mode and group between bind and listen, when no client can connect yet, so the umask does not
- * matter.
+ * The file of a Unix socket gets mode and group between bind and listen, when no client can connect
+ * yet, so the umask does not matter.
  */
 #include "net/listen.h"
 
@@ -28,15 +29,17 @@
 
 #define DEFER_ACCEPT_SECONDS 45
 #define ACCEPTS_MOST 512		/* per event */
-#define ROUNDS_ALONE 16			/* number of events that accept one connection each, after a second accept found an empty queue */
+/* number of events that accept one connection each, after a second accept found an empty queue */
+#define ROUNDS_ALONE 16
 #define PAUSE_LEAST 100			/* ms */
 #define PAUSE_MOST 1000
-#define SPARE_MOST 32			/* descriptors that are reserved for other uses than new clients */
+/* descriptors that are reserved for other uses than new clients */
+#define SPARE_MOST 32
 #define SOCKET_NAME ".s.PGSQL."
 #define DRAIN_MOST 4096			/* accepted from the queue before closing */
 
 /* False with errno. */
-static bool set_option(int fd, int level, int name, int value)
+static bool listen_set_option(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
@@ -44,12 +47,13 @@ static bool set_option(int fd, int level, int name, int value)
 /* ---- the file of a Unix socket ---- */
 
 /*
- * The file remains when its process is killed. To find out whether a process listens, pgweir connects: if the connection is
- * refused, the file is stale and is replaced. When pgweir ends, it removes the file only if pgweir created it: another process
- * may have replaced it.
+ * The file remains when its process is killed. To find out whether a process listens, pgweir
+ * connects: if the connection is refused, the file is stale and is replaced. When pgweir ends, it
+ * removes the file only if pgweir created it: another process may have replaced it.
  */
 
-/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound now, otherwise why not. */
+/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound
+   now, otherwise why not. */
 static const char *socket_file_remove_stale(const struct address *a)
 {
 	const char *path = a->u.local.sun_path;
@@ -74,7 +78,8 @@ static bool socket_file_is_still_ours(const struct socket_file *f, const char *p
 {
 	struct stat file;
 
-	return f->ours && stat(path, &file) == 0 && file.st_dev == f->device && file.st_ino == f->inode;
+	return f->ours && stat(path, &file) == 0 && file.st_dev == f->device &&
+	       file.st_ino == f->inode;
 }
 
 static bool group_id(const char *group, gid_t *gid)
@@ -113,9 +118,10 @@ bool socket_file_check_group(const char *group, char *why, size_t why_size)
 	return false;
 }
 
-/* Records that this process created the file, and sets its mode (negative: unchanged, also the group), and the group by name or number (NULL, "":
-   unchanged). False with a text in `why`. */
-static bool socket_file_own(struct socket_file *f, const char *path, int mode, const char *group, char *why, size_t why_size)
+/* Records that this process created the file, and sets its mode (negative: unchanged, also the
+   group), and the group by name or number (NULL, "": unchanged). False with a text in `why`. */
+static bool socket_file_own(struct socket_file *f, const char *path, int mode, const char *group,
+			    char *why, size_t why_size)
 {
 	struct stat file;
 	gid_t gid;
@@ -132,7 +138,8 @@ static bool socket_file_own(struct socket_file *f, const char *path, int mode, c
 			return false;
 		}
 		if (chown(path, (uid_t)-1, gid) != 0) {
-			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path, group, strerror(errno));
+			snprintf(why, why_size, "cannot give \"%s\" to group \"%s\": %s", path,
+				 group, strerror(errno));
 			return false;
 		}
 	}
@@ -147,13 +154,14 @@ static bool socket_file_own(struct socket_file *f, const char *path, int mode, c
 /* ---- accepting ---- */
 
 /*
- * One event accepts until the queue is empty: in a burst, each connection costs one accept4 and no other system call, because
- * accepted sockets inherit the options of the listening socket. A limit per event prevents that a flood blocks the established
- * connections.
+ * One event accepts until the queue is empty: in a burst, each connection costs one accept4 and no
+ * other system call, because accepted sockets inherit the options of the listening socket. A limit
+ * per event prevents that a flood blocks the established connections.
  *
- * If descriptors (except a reserve) or memory are used up, accept fails while the queue stays readable, and the event loop
- * would spin. Then the listener pauses for 100 ms, and longer each time up to a second; new connections wait in the kernel's
- * queue. The begin and the end of such a period are logged.
+ * If descriptors (except a reserve) or memory are used up, accept fails while the queue stays
+ * readable, and the event loop would spin. Then the listener pauses for 100 ms, and longer each
+ * time up to a second; new connections wait in the kernel's queue. The begin and the end of such a
+ * period are logged.
  */
 
 static void look_away(struct listen_socket *l, int error)
@@ -161,7 +169,8 @@ static void look_away(struct listen_socket *l, int error)
 	struct timeval wait;
 
 	if (l->pause_ms == 0) {
-		log_warning("cannot accept connections on %s: %s; trying again until it works", l->text, strerror(error));
+		log_warning("cannot accept connections on %s: %s; trying again until it works",
+			    l->text, strerror(error));
 		l->pause_ms = PAUSE_LEAST;
 	} else {
 		l->pause_ms = l->pause_ms * 2 < PAUSE_MOST ? l->pause_ms * 2 : PAUSE_MOST;
@@ -169,15 +178,16 @@ static void look_away(struct listen_socket *l, int error)
 	wait.tv_sec = l->pause_ms / 1000;
 	wait.tv_usec = (suseconds_t)(l->pause_ms % 1000) * 1000;
 	event_del(&l->readable);
-	/* without memory for the timer, accepting resumes at once: spinning is better than never accepting again */
+	/* without memory for the timer, accepting resumes at once: spinning is better than never
+	   accepting again */
 	if (event_add(&l->pause, &wait) != 0)
 		event_add(&l->readable, NULL);
 }
 
 /*
- * The last descriptors are reserved: without them, pgweir could not open server connections for connected clients. A new
- * descriptor has the lowest free number, so its number shows how many are in use; while it is far below the limit, no system
- * call is needed.
+ * The last descriptors are reserved: without them, pgweir could not open server connections for
+ * connected clients. A new descriptor has the lowest free number, so its number shows how many are
+ * in use; while it is far below the limit, no system call is needed.
  */
 static bool update_descriptor_limit(struct listen_socket *l)
 {
@@ -210,7 +220,7 @@ static bool accept_one(struct listen_socket *l)
 	fd = accept4(l->fd, &peer.u.any, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd >= 0) {
 		if (l->leaving)		/* it inherited the filter of listen_socket_leave */
-			set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+			listen_set_option(fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 		l->next = (rlim_t)fd + 1;
 		if (l->pause_ms)
 			log_info("accepting connections on %s again", l->text);
@@ -219,8 +229,15 @@ static bool accept_one(struct listen_socket *l)
 		return true;
 	}
 	switch (errno) {
-	/* errors of the connection that accept would have returned (accept(2)), not of the listener */
-	case EINTR: case ECONNABORTED: case EPROTO: case EPERM: case ENETDOWN: case ENOPROTOOPT: case EHOSTDOWN:
+	/* errors of the connection that accept would have returned (accept(2)), not of the
+	   listener */
+	case EINTR:
+	case ECONNABORTED:
+	case EPROTO:
+	case EPERM:
+	case ENETDOWN:
+	case ENOPROTOOPT:
+	case EHOSTDOWN:
 	case ENONET: case EHOSTUNREACH: case EOPNOTSUPP: case ENETUNREACH: case ETIMEDOUT:
 		return true;
 	case EAGAIN:
@@ -231,7 +248,7 @@ static bool accept_one(struct listen_socket *l)
 	}
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void on_listen_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct listen_socket *l = arg;
 	int most = l->alone > 0 ? 1 : ACCEPTS_MOST, taken = 0;
@@ -296,7 +313,7 @@ bool listen_socket_leave(struct listen_socket *l)
 
 	if (!l->shares_port)
 		return false;
-	set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+	listen_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
 	l->leaving = setsockopt(l->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 	return true;
 }
@@ -311,7 +328,8 @@ static int option_of(int fd, int level, int name)
 	return getsockopt(fd, level, name, &value, &size) == 0 ? value : 0;
 }
 
-static bool apply_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept)
+static bool listen_apply_options(struct listen_socket *l, const struct socket_options *options,
+				 bool defer_accept)
 {
 	struct socket_options full = *options;
 
@@ -321,19 +339,21 @@ static bool apply_options(struct listen_socket *l, const struct socket_options *
 	full.keepintvl = full.keepintvl ? full.keepintvl : l->system.keepintvl;
 	full.keepcnt = full.keepcnt ? full.keepcnt : l->system.keepcnt;
 	return socket_apply_options(l->fd, l->address.u.any.sa_family, &full) &&
-	       set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer_accept ? DEFER_ACCEPT_SECONDS : 0);
+	       listen_set_option(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT,
+				 defer_accept ? DEFER_ACCEPT_SECONDS : 0);
 }
 
-void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options, bool defer_accept)
+void listen_socket_set_options(struct listen_socket *l, const struct socket_options *options,
+			       bool defer_accept)
 {
-	if (!apply_options(l, options, defer_accept))
+	if (!listen_apply_options(l, options, defer_accept))
 		log_warning("cannot set socket options on %s: %s", l->text, strerror(errno));
 }
 
 /* ---- opening ---- */
 
-/* Gets the address from the socket, because the kernel may have chosen the port, and another process may have created the socket; and the
-   system's values of options. */
+/* Gets the address from the socket, because the kernel may have chosen the port, and another
+   process may have created the socket; and the system's values of options. */
 static bool learn_socket(struct listen_socket *l)
 {
 	struct brief_address brief;
@@ -348,11 +368,13 @@ static bool learn_socket(struct listen_socket *l)
 		char path[sizeof l->address.u.local.sun_path + 1] = "";
 		size_t length = l->address.size - offsetof(struct sockaddr_un, sun_path);
 
-		memcpy(path, l->address.u.local.sun_path, length < sizeof path ? length : sizeof path - 1);
+		memcpy(path, l->address.u.local.sun_path,
+		       length < sizeof path ? length : sizeof path - 1);
 		if (path[0] == '\0' && length > 1)
 			path[0] = '@';
 		mark = strstr(path, SOCKET_NAME);
-		if (mark && text_to_int64(mark + strlen(SOCKET_NAME), &port) && port > 0 && port <= UINT16_MAX)
+		if (mark && text_to_int64(mark + strlen(SOCKET_NAME), &port) && port > 0 &&
+		    port <= UINT16_MAX)
 			l->port = (uint16_t)port;
 		snprintf(l->text, sizeof l->text, "unix:%s", path);
 		return true;
@@ -366,7 +388,8 @@ static bool learn_socket(struct listen_socket *l)
 	return true;
 }
 
-static struct listen_socket *listen_socket_new(struct event_base *base, int fd, listen_accept *accepted, void *context)
+static struct listen_socket *listen_socket_new(struct event_base *base, int fd,
+					       listen_accept *accepted, void *context)
 {
 	struct listen_socket *l = mem_try(sizeof *l);
 
@@ -375,12 +398,12 @@ static struct listen_socket *listen_socket_new(struct event_base *base, int fd, 
 	l->fd = fd;
 	l->accepted = accepted;
 	l->context = context;
-	event_assign(&l->readable, base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
+	event_assign(&l->readable, base, l->fd, EV_READ | EV_PERSIST, on_listen_readable, l);
 	event_assign(&l->pause, base, -1, 0, on_pause_over, l);
 	return l;
 }
 
-static bool start(struct listen_socket *l)
+static bool listen_start(struct listen_socket *l)
 {
 	if (event_add(&l->readable, NULL) != 0)
 		return false;
@@ -388,15 +411,17 @@ static bool start(struct listen_socket *l)
 	return true;
 }
 
-static bool bind_address(int fd, const struct address *a, const struct listen_config *config, char *why, size_t why_size)
+static bool bind_address(int fd, const struct address *a, const struct listen_config *config,
+			 char *why, size_t why_size)
 {
 	const char *problem;
 	int error;
 	bool tcp = a->u.any.sa_family != AF_UNIX;
 
-	if (tcp && (!set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
-		    (config->reuseport && !set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
-		    (a->u.any.sa_family == AF_INET6 && !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
+	if (tcp && (!listen_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) ||
+		    (config->reuseport && !listen_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1)) ||
+		    (a->u.any.sa_family == AF_INET6 &&
+		     !listen_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1))))
 		goto fail;
 	if (bind(fd, &a->u.any, a->size) == 0)
 		return true;
@@ -416,8 +441,8 @@ fail:
 	return false;
 }
 
-static bool set_up(struct listen_socket *l, const struct address *a, const struct listen_config *config, char *why,
-		   size_t why_size)
+static bool listen_set_up(struct listen_socket *l, const struct address *a,
+			  const struct listen_config *config, char *why, size_t why_size)
 {
 	if (!bind_address(l->fd, a, config, why, why_size))
 		return false;
@@ -426,11 +451,12 @@ static bool set_up(struct listen_socket *l, const struct address *a, const struc
 		goto fail;
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
 	l->ceiling = config->uses_reserve ? RLIM_INFINITY : 0;
-	if (listen_socket_is_unix(l) ?
-	    !socket_file_own(&l->file, l->address.u.local.sun_path, config->unix_mode, config->unix_group, why, why_size) :
-	    !apply_options(l, &config->options, config->defer_accept))
+	if (listen_socket_is_unix(l)
+		    ? !socket_file_own(&l->file, l->address.u.local.sun_path, config->unix_mode,
+				       config->unix_group, why, why_size)
+		    : !listen_apply_options(l, &config->options, config->defer_accept))
 		goto fail;
-	if (listen(l->fd, config->backlog) == 0 && start(l))
+	if (listen(l->fd, config->backlog) == 0 && listen_start(l))
 		return true;
 fail:
 	if (!why[0])
@@ -438,8 +464,10 @@ fail:
 	return false;
 }
 
-struct listen_socket *listen_socket_open(struct event_base *base, const struct listen_config *config, listen_accept *accepted,
-			       void *context, char *why, size_t why_size)
+struct listen_socket *listen_socket_open(struct event_base *base,
+					 const struct listen_config *config,
+					 listen_accept *accepted, void *context, char *why,
+					 size_t why_size)
 {
 	bool local = config->host[0] == '/' || config->host[0] == '@';
 	struct address a;
@@ -447,8 +475,9 @@ struct listen_socket *listen_socket_open(struct event_base *base, const struct l
 	char problem[400];
 	int fd, error;
 
-	if (config->is_whole_name ? !address_from_unix_name(&a, config->host) :
-	    local ? !address_from_unix(&a, config->host, config->port) : !address_from_ip(&a, config->host, config->port)) {
+	if (config->is_whole_name ? !address_from_unix_name(&a, config->host)
+	    : local		  ? !address_from_unix(&a, config->host, config->port)
+				  : !address_from_ip(&a, config->host, config->port)) {
 		snprintf(why, why_size, local ? "the name of the socket in \"%s\" is too long" :
 						"\"%s\" is not an IP address", config->host);
 		errno = EINVAL;
@@ -464,31 +493,37 @@ struct listen_socket *listen_socket_open(struct event_base *base, const struct l
 		errno = error;
 		return NULL;
 	}
-	if (set_up(l, &a, config, problem, sizeof problem))
+	if (listen_set_up(l, &a, config, problem, sizeof problem))
 		return l;
 	error = errno;
 	if (config->is_whole_name)
 		snprintf(why, why_size, "cannot listen on unix:%s: %s", config->host, problem);
 	else if (local)
-		snprintf(why, why_size, "cannot listen on unix:%s/.s.PGSQL.%u: %s", config->host, (unsigned)config->port, problem);
+		snprintf(why, why_size, "cannot listen on unix:%s/.s.PGSQL.%u: %s", config->host,
+			 (unsigned)config->port, problem);
 	else
-		snprintf(why, why_size, strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s" : "cannot listen on %s:%u: %s",
+		snprintf(why, why_size,
+			 strchr(config->host, ':') ? "cannot listen on [%s]:%u: %s"
+						   : "cannot listen on %s:%u: %s",
 			 config->host, (unsigned)config->port, problem);
 	listen_socket_close(&l, true);
 	errno = error;
 	return NULL;
 }
 
-struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, listen_accept *accepted, void *context, char *why,
-				size_t why_size)
+struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, listen_accept *accepted,
+					  void *context, char *why, size_t why_size)
 {
 	struct listen_socket *l;
 	int flags = fcntl(fd, F_GETFL), family = option_of(fd, SOL_SOCKET, SO_DOMAIN);
 
-	/* clients of another family would have no address, and HBA lines for local connections would match them */
-	if (flags < 0 || (family != AF_INET && family != AF_INET6 && family != AF_UNIX) || option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
+	/* clients of another family would have no address, and HBA lines for local connections
+	   would match them */
+	if (flags < 0 || (family != AF_INET && family != AF_INET6 && family != AF_UNIX) ||
+	    option_of(fd, SOL_SOCKET, SO_ACCEPTCONN) != 1 ||
 	    option_of(fd, SOL_SOCKET, SO_TYPE) != SOCK_STREAM) {
-		snprintf(why, why_size, "descriptor %d is not a listening stream socket of TCP or Unix", fd);
+		snprintf(why, why_size,
+			 "descriptor %d is not a listening stream socket of TCP or Unix", fd);
 		return NULL;
 	}
 	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) {
@@ -496,26 +531,29 @@ struct listen_socket *listen_socket_adopt(struct event_base *base, int fd, liste
 		return NULL;
 	}
 	l = listen_socket_new(base, fd, accepted, context);
-	if (l && learn_socket(l) && start(l))
+	if (l && learn_socket(l) && listen_start(l))
 		return l;
 	snprintf(why, why_size, "descriptor %d: %s", fd, strerror(errno));
 	mem_free(l);
 	return NULL;
 }
 
-void listen_socket_succeed(struct listen_socket *l, const struct listen_config *config, bool owns_file)
+void listen_socket_succeed(struct listen_socket *l, const struct listen_config *config,
+			   bool owns_file)
 {
 	char why[256] = "";
 
 	if (owns_file && listen_socket_is_unix(l) &&
-	    !socket_file_own(&l->file, l->address.u.local.sun_path, config ? config->unix_mode : -1, config ? config->unix_group : NULL, why, sizeof why))
+	    !socket_file_own(&l->file, l->address.u.local.sun_path, config ? config->unix_mode : -1,
+			     config ? config->unix_group : NULL, why, sizeof why))
 		log_warning("%s: %s", l->text, why);
 	/* the previous owner may have called listen_socket_leave */
-	set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
+	listen_set_option(l->fd, SOL_SOCKET, SO_DETACH_FILTER, 0);
 	if (!config)
 		return;
 	l->shares_port = config->reuseport && !listen_socket_is_unix(l);
-	if (!listen_socket_is_unix(l) && !apply_options(l, &config->options, config->defer_accept))
+	if (!listen_socket_is_unix(l) &&
+	    !listen_apply_options(l, &config->options, config->defer_accept))
 		log_warning("%s: %s", l->text, strerror(errno));
 	/* clients of a Unix socket see the credentials of the process that called listen last */
 	if (listen(l->fd, config->backlog) != 0)

@@ -1,9 +1,11 @@
 /*
- * An area for the small blocks of the event loop. On the heap, the blocks of a past crowd of clients would prevent the
- * allocator from returning memory to the system: with 19,000 clients, more than half of their memory.
+ * An area for the small blocks of the event loop. On the heap, the blocks of a past crowd of
+ * clients would prevent the allocator from returning memory to the system: with 19,000 clients,
+ * more than half of their memory.
  *
- * The area is one mapping; the kernel allocates only pages that were written. All blocks have the same size and are handed out
- * in order; a freed block goes to the front of a list and is reused next. Larger blocks come from malloc.
+ * The area is one mapping; the kernel allocates only pages that were written. All blocks have the
+ * same size and are handed out in order; a freed block goes to the front of a list and is reused
+ * next. Larger blocks come from malloc.
  *
  * Invariant: a block is in the area if and only if it was allocated from it.
  */
@@ -38,7 +40,7 @@ static bool is_inside(const void *block)
 	return (const uint8_t *)block >= place.start && (const uint8_t *)block < place.end;
 }
 
-static void *take(size_t size)
+static void *loop_take(size_t size)
 {
 	void *block = place.free;
 
@@ -53,7 +55,7 @@ static void *take(size_t size)
 	return block;
 }
 
-static void give(void *block)
+static void loop_give(void *block)
 {
 	struct free_block *freed = block;
 
@@ -70,7 +72,7 @@ static void *resize(void *block, size_t size)
 	void *larger;
 
 	if (!block)
-		return take(size);
+		return loop_take(size);
 	if (!is_inside(block))
 		return realloc(block, size);
 	if (size <= LOOP_BLOCK)
@@ -78,7 +80,7 @@ static void *resize(void *block, size_t size)
 	larger = malloc(size);
 	if (larger) {
 		memcpy(larger, block, LOOP_BLOCK);
-		give(block);
+		loop_give(block);
 	}
 	return larger;
 }
@@ -86,7 +88,8 @@ static void *resize(void *block, size_t size)
 void loop_memory_begin(size_t blocks)
 {
 	size_t size = blocks * LOOP_BLOCK;
-	uint8_t *start = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *start = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (start == MAP_FAILED)
 		return;
@@ -96,5 +99,5 @@ void loop_memory_begin(size_t blocks)
 	/* memory that is referenced from the area is not leaked */
 	__lsan_register_root_region(start, size);
 #endif
-	event_set_mem_functions(take, resize, give);
+	event_set_mem_functions(loop_take, resize, loop_give);
 }

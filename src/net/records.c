@@ -7,12 +7,13 @@
  * bytes 4..7   size of the body, in network byte order
  *              the body
  *
- * A descriptor is sent with the first byte of its record, and the kernel delivers it to the call that reads this byte.
- * Therefore a header is always read by a separate call, with room for one descriptor, and never together with the end of the
- * previous record: no descriptor can be assigned to the wrong record, or be lost in a read without room for it.
+ * A descriptor is sent with the first byte of its record, and the kernel delivers it to the call
+ * that reads this byte. Therefore a header is always read by a separate call, with room for one
+ * descriptor, and never together with the end of the previous record: no descriptor can be assigned
+ * to the wrong record, or be lost in a read without room for it.
  *
- * Invariants: no memory is allocated for a size from the peer before the bytes arrive; a received descriptor is returned with
- * its record or closed.
+ * Invariants: no memory is allocated for a size from the peer before the bytes arrive; a received
+ * descriptor is returned with its record or closed.
  */
 #include "net/records.h"
 
@@ -69,7 +70,8 @@ static enum records_verdict broken(struct records *r, const char *why)
 
 /* ---- reading ---- */
 
-/* Takes the descriptor that was received with a header. If there are several, the others are closed. */
+/* Takes the descriptor that was received with a header. If there are several, the others are
+   closed. */
 static void take_descriptor(struct records *r, struct msghdr *message)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
@@ -90,7 +92,7 @@ static void take_descriptor(struct records *r, struct msghdr *message)
 }
 
 /* Converts the result of recv. OK: some bytes, but possibly not all. */
-static enum records_verdict judge(struct records *r, ssize_t got)
+static enum records_verdict records_judge(struct records *r, ssize_t got)
 {
 	if (got > 0)
 		return RECORDS_OK;
@@ -98,7 +100,9 @@ static enum records_verdict judge(struct records *r, ssize_t got)
 		return RECORDS_AGAIN;
 	if (got < 0)
 		return broken(r, strerror(errno));
-	return r->header_size == 0 ? RECORDS_END : broken(r, "the other process has ended in the middle of a record");
+	return r->header_size == 0
+		       ? RECORDS_END
+		       : broken(r, "the other process has ended in the middle of a record");
 }
 
 static enum records_verdict read_header(struct records *r)
@@ -109,10 +113,13 @@ static enum records_verdict read_header(struct records *r)
 	} control;
 	struct iovec piece = { r->header + r->header_size, RECORD_HEADER - r->header_size };
 	struct msghdr message = {
-		.msg_iov = &piece, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room),
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = control.room,
+		.msg_controllen = sizeof(control.room),
 	};
 	ssize_t got = recvmsg(r->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	enum records_verdict verdict = judge(r, got);
+	enum records_verdict verdict = records_judge(r, got);
 
 	if (verdict != RECORDS_OK)
 		return verdict;
@@ -135,7 +142,7 @@ static enum records_verdict read_body(struct records *r, size_t left)
 	if (!to)
 		return broken(r, "out of memory");
 	got = recv(r->fd, to, left, MSG_DONTWAIT);
-	verdict = judge(r, got);
+	verdict = records_judge(r, got);
 	if (verdict != RECORDS_OK)
 		return verdict;
 	r->body.end += (size_t)got;
@@ -159,21 +166,24 @@ static enum records_verdict read_record(struct records *r, struct record *record
 	}
 	while (r->header_size < RECORD_HEADER && verdict == RECORDS_OK)
 		verdict = read_header(r);
-	if (verdict == RECORDS_OK && (r->header[1] > 1 || r->header[2] || r->header[3] || (r->header[1] == 1) != (r->came >= 0)))
+	if (verdict == RECORDS_OK && (r->header[1] > 1 || r->header[2] || r->header[3] ||
+				      (r->header[1] == 1) != (r->came >= 0)))
 		return broken(r, "what came is no record");
-	size = (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 | r->header[7];
+	size = (size_t)r->header[4] << 24 | (size_t)r->header[5] << 16 | (size_t)r->header[6] << 8 |
+	       r->header[7];
 	while (verdict == RECORDS_OK && bytes_size(&r->body) < size)
 		verdict = read_body(r, size - bytes_size(&r->body));
 	if (verdict != RECORDS_OK)
 		return verdict;
-	*record = (struct record){ r->header[0], r->body.data ? bytes_front(&r->body) : r->header, bytes_size(&r->body), r->came };
+	*record = (struct record){ r->header[0], r->body.data ? bytes_front(&r->body) : r->header,
+				   bytes_size(&r->body), r->came };
 	r->came = -1;
 	r->handed_out = true;
 	return RECORDS_OK;
 }
 
 /* False: timeout. */
-static bool wait_for(const struct records *r, short events, int patience)
+static bool records_wait_for(const struct records *r, short events, int patience)
 {
 	struct pollfd p = { .fd = r->fd, .events = events };
 	int ready;
@@ -191,7 +201,7 @@ enum records_verdict records_next(struct records *r, struct record *record, int 
 
 		if (verdict != RECORDS_AGAIN || patience == 0)
 			return verdict;
-		if (!wait_for(r, POLLIN, patience))
+		if (!records_wait_for(r, POLLIN, patience))
 			return broken(r, "the other process does not answer");
 	}
 }
@@ -224,7 +234,8 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 {
 	size_t size = body ? bytes_size(body) : 0;
 	uint8_t header[RECORD_HEADER] = { type, fd >= 0 };
-	struct iovec pieces[2] = { { header, RECORD_HEADER }, { size > 0 ? bytes_front(body) : NULL, size } };
+	struct iovec pieces[2] = { { header, RECORD_HEADER },
+				   { size > 0 ? bytes_front(body) : NULL, size } };
 
 	r->is_cut = false;
 	if ((body && body->failed) || size > UINT32_MAX) {
@@ -236,22 +247,27 @@ bool records_send(struct records *r, uint8_t type, const struct bytes *body, int
 	while (pieces[0].iov_len + pieces[1].iov_len > 0) {
 		ssize_t sent = send_some(r, pieces, fd);
 
-		if (sent < 0 && is_to_wait(errno) && patience > 0 && wait_for(r, POLLOUT, patience))
+		if (sent < 0 && is_to_wait(errno) && patience > 0 &&
+		    records_wait_for(r, POLLOUT, patience))
 			continue;
-		/* too many descriptors are in transit in the system; the reader will receive them */
+		/* too many descriptors are in transit in the system; the reader will receive
+		   them */
 		if (sent < 0 && errno == ETOOMANYREFS && patience >= RETRY_MS) {
 			patience -= RETRY_MS;
 			poll(NULL, 0, RETRY_MS);
 			continue;
 		}
 		if (sent < 0) {
-			r->is_cut |= !is_to_wait(errno) && errno != ETOOMANYREFS && errno != ENOBUFS && errno != ENOMEM;
-			broken(r, is_to_wait(errno) ? "the other process does not read" : strerror(errno));
+			r->is_cut |= !is_to_wait(errno) && errno != ETOOMANYREFS &&
+				     errno != ENOBUFS && errno != ENOMEM;
+			broken(r, is_to_wait(errno) ? "the other process does not read"
+						    : strerror(errno));
 			return false;
 		}
 		r->is_cut = true;
 		for (int i = 0; i < 2; i++) {
-			size_t done = (size_t)sent < pieces[i].iov_len ? (size_t)sent : pieces[i].iov_len;
+			size_t done = (size_t)sent < pieces[i].iov_len ? (size_t)sent
+								       : pieces[i].iov_len;
 
 			if (done > 0)
 				pieces[i].iov_base = (uint8_t *)pieces[i].iov_base + done;

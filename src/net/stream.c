@@ -1,18 +1,21 @@
 /*
- * A non-blocking byte stream over a socket: connecting, the switch to TLS, reading, writing, closing.
+ * A non-blocking byte stream over a socket: connecting, the switch to TLS, reading, writing,
+ * closing.
  *
- * One libevent registration is used for the whole life of a stream and does not change in the steady state: EV_READ stays
- * registered even while the owner has turned reading off, until the socket becomes readable; EV_WRITE is registered only while
- * bytes wait in `out`. An exchange of short messages therefore costs one recv and one send each and no epoll_ctl, and a short
- * pause of reading costs nothing.
+ * One libevent registration is used for the whole life of a stream and does not change in the
+ * steady state: EV_READ stays registered even while the owner has turned reading off, until the
+ * socket becomes readable; EV_WRITE is registered only while bytes wait in `out`. An exchange of
+ * short messages therefore costs one recv and one send each and no epoll_ctl, and a short pause of
+ * reading costs nothing.
  *
- * Invariants: `armed` equals the registration at libevent. Outside a handler, EV_WRITE is armed exactly while the stream
- * connects or `out` is not empty, and `out` has memory exactly then: an idle stream has no buffer. This costs one allocation
- * each time a peer is slower than its input. After a failed write, `out` is empty and no write is attempted; a broken socket is
- * always readable, so stream_read reports the failure after the last input of the peer.
+ * Invariants: `armed` equals the registration at libevent. Outside a handler, EV_WRITE is armed
+ * exactly while the stream connects or `out` is not empty, and `out` has memory exactly then: an
+ * idle stream has no buffer. This costs one allocation each time a peer is slower than its input.
+ * After a failed write, `out` is empty and no write is attempted; a broken socket is always
+ * readable, so stream_read reports the failure after the last input of the peer.
  *
- * A handler makes at most one callback, as its last action, because a callback may close the stream and free its memory. The
- * level-triggered registration reports unhandled events again.
+ * A handler makes at most one callback, as its last action, because a callback may close the stream
+ * and free its memory. The level-triggered registration reports unhandled events again.
  */
 #include "net/stream.h"
 
@@ -29,7 +32,7 @@
 #include "net/stream_tls.h"
 #include "net/tls_context.h"
 
-static void on_event(evutil_socket_t fd, short what, void *arg);
+static void on_stream_event(evutil_socket_t fd, short what, void *arg);
 
 /* ---- registration ---- */
 
@@ -65,8 +68,8 @@ static bool register_events(struct stream *stream, short want)
 	event_del(&stream->event);
 	stream->armed = 0;
 	if (want) {
-		event_assign(&stream->event, event_get_base(&stream->event), stream->fd, want | EV_PERSIST,
-			     on_event, stream);
+		event_assign(&stream->event, event_get_base(&stream->event), stream->fd,
+			     want | EV_PERSIST, on_stream_event, stream);
 		if (event_add(&stream->event, NULL) != 0) {
 			stream->error = errno ? errno : ENOMEM;
 			stream->write_failed = 1;
@@ -94,7 +97,7 @@ static bool begin(struct stream *stream, struct event_base *base, int fd, enum s
 	stream->fd = fd;
 	stream->phase = (uint8_t)phase;
 	stream->reading = 1;
-	event_assign(&stream->event, base, fd, 0, on_event, stream);
+	event_assign(&stream->event, base, fd, 0, on_stream_event, stream);
 	if (arm(stream))
 		return true;
 	stream->phase = STREAM_CLOSED;
@@ -103,13 +106,15 @@ static bool begin(struct stream *stream, struct event_base *base, int fd, enum s
 	return false;
 }
 
-bool stream_open(struct stream *stream, struct event_base *base, int fd, const struct stream_ops *ops)
+bool stream_open(struct stream *stream, struct event_base *base, int fd,
+		 const struct stream_ops *ops)
 {
 	return begin(stream, base, fd, STREAM_OPEN, ops);
 }
 
-bool stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address, socklen_t size,
-		    const struct socket_options *options, const struct stream_ops *ops)
+bool stream_connect(struct stream *stream, struct event_base *base, const struct sockaddr *address,
+		    socklen_t size, const struct socket_options *options,
+		    const struct stream_ops *ops)
 {
 	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int saved;
@@ -118,7 +123,8 @@ bool stream_connect(struct stream *stream, struct event_base *base, const struct
 	stream->fd = -1;
 	if (fd < 0)
 		return false;
-	/* A Unix socket with a full backlog returns EAGAIN, and no event announces that it has room: this is a failure. */
+	/* A Unix socket with a full backlog returns EAGAIN, and no event announces that it has
+	   room: this is a failure. */
 	if ((!options || socket_apply_options(fd, address->sa_family, options)) &&
 	    (connect(fd, address, size) == 0 || errno == EINPROGRESS || errno == EINTR) &&
 	    begin(stream, base, fd, STREAM_CONNECTING, ops))
@@ -151,11 +157,13 @@ void stream_close(struct stream *stream)
 static ssize_t send_pieces(struct stream *stream, const struct iovec *pieces, int count)
 {
 	const struct msghdr message = {
-		.msg_iov = (struct iovec *)(uintptr_t)pieces,	/* the member is not const by an oversight in POSIX */
+		/* the member is not const by an oversight in POSIX */
+		.msg_iov = (struct iovec *)(uintptr_t)pieces,
 		.msg_iovlen = count < IOV_MAX ? (size_t)count : IOV_MAX,
 	};
-	ssize_t sent = count == 1 ? send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL | MSG_DONTWAIT) :
-				    sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = count == 1 ? send(stream->fd, pieces->iov_base, pieces->iov_len,
+					 MSG_NOSIGNAL | MSG_DONTWAIT)
+				  : sendmsg(stream->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	if (sent >= 0)
 		return sent;
@@ -173,14 +181,15 @@ static bool fail_writing(struct stream *stream)
 }
 
 /* Appends the bytes after the first `taken` bytes to `out`. */
-static bool keep(struct stream *stream, const struct iovec *pieces, int count, size_t taken)
+static bool stream_keep(struct stream *stream, const struct iovec *pieces, int count, size_t taken)
 {
 	for (; count > 0; count--, pieces++) {
 		if (taken >= pieces->iov_len) {
 			taken -= pieces->iov_len;
 			continue;
 		}
-		bytes_append(&stream->out, (const uint8_t *)pieces->iov_base + taken, pieces->iov_len - taken);
+		bytes_append(&stream->out, (const uint8_t *)pieces->iov_base + taken,
+			     pieces->iov_len - taken);
 		taken = 0;
 	}
 	if (!stream->out.failed)
@@ -196,16 +205,17 @@ bool stream_send(struct stream *stream, const struct iovec *pieces, int count)
 	if (stream->write_failed)
 		return false;
 	if (stream_unsent(stream) > 0 || count == 0)
-		return keep(stream, pieces, count, 0);
+		return stream_keep(stream, pieces, count, 0);
 	sent = send_pieces(stream, pieces, count);
 	if (sent < 0)
 		return fail_writing(stream);
 	/* in the common case there is one piece, and the socket accepted all of it */
-	return (count == 1 && (size_t)sent == pieces->iov_len) || keep(stream, pieces, count, (size_t)sent);
+	return (count == 1 && (size_t)sent == pieces->iov_len) ||
+	       stream_keep(stream, pieces, count, (size_t)sent);
 }
 
 /* Tries once to send `out`. */
-static void flush(struct stream *stream)
+static void stream_flush(struct stream *stream)
 {
 	struct iovec rest = { bytes_front(&stream->out), stream_unsent(stream) };
 	ssize_t sent = send_pieces(stream, &rest, 1);
@@ -241,7 +251,8 @@ ssize_t stream_read_rest(struct stream *stream, void *buffer, size_t size)
 
 	ASSERT(size > 0);
 	if (stream->phase != STREAM_OPEN)
-		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED : STREAM_AGAIN;
+		return stream->phase == STREAM_CLOSED || stream->armed == 0 ? STREAM_FAILED
+									    : STREAM_AGAIN;
 	got = stream_tls_read(stream, buffer, size);
 	/* TLS may have written an answer, and the socket may be full */
 	if (!stream->write_failed && stream_unsent(stream) > 0 && !arm(stream))
@@ -256,7 +267,8 @@ bool stream_write(struct stream *stream, const struct iovec *pieces, int count)
 {
 	if (stream->phase != STREAM_OPEN || stream->write_failed)
 		return false;
-	if (stream->ssl ? !stream_tls_write(stream, pieces, count) : !stream_send(stream, pieces, count))
+	if (stream->ssl ? !stream_tls_write(stream, pieces, count)
+			: !stream_send(stream, pieces, count))
 		return false;
 	return arm(stream);
 }
@@ -276,7 +288,7 @@ bool stream_write_rest(struct stream *stream, const void *data, size_t size, ssi
 		stream->error = errno;
 		return fail_writing(stream);
 	}
-	return keep(stream, &piece, 1, sent < 0 ? 0 : (size_t)sent) && arm(stream);
+	return stream_keep(stream, &piece, 1, sent < 0 ? 0 : (size_t)sent) && arm(stream);
 }
 
 void stream_change_reading(struct stream *stream, bool on)
@@ -287,7 +299,7 @@ void stream_change_reading(struct stream *stream, bool on)
 	if (arm(stream))
 		announce_buffered(stream);
 	else
-		event_active(&stream->event, EV_READ, 0);	/* stream_read reports the failure */
+		event_active(&stream->event, EV_READ, 0); /* stream_read reports the failure */
 }
 
 /* ---- events ---- */
@@ -340,16 +352,19 @@ static void on_securing_event(struct stream *stream, short what)
 	bool may_step = false, may_be_expensive;
 
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0)
-		flush(stream);
+		stream_flush(stream);
 	/* asks the owner, once per step */
 	if (what & EV_READ) {
-		/* An accepting side makes at most one expensive operation (signing, decryption, key agreement) before it sends its Finished.
-		   The message that causes it can be any message: with TLS 1.2 it may follow the first messages, with both versions it may
-		   follow a HelloRetryRequest, and it follows the last piece of a hello. With TLS 1.3, a requested client certificate follows
-		   the Finished. */
-		may_be_expensive = SSL_is_server(stream->ssl) && (SSL_get_finished(stream->ssl, NULL, 0) == 0 ||
-								  SSL_get_verify_mode(stream->ssl) != SSL_VERIFY_NONE);
-		may_step = step == STREAM_STEP_GRANTED || !stream->ops->request_step || !may_be_expensive;
+		/* An accepting side makes at most one expensive operation (signing, decryption, key
+		   agreement) before it sends its Finished. The message that causes it can be any
+		   message: with TLS 1.2 it may follow the first messages, with both versions it may
+		   follow a HelloRetryRequest, and it follows the last piece of a hello. With TLS
+		   1.3, a requested client certificate follows the Finished. */
+		may_be_expensive = SSL_is_server(stream->ssl) &&
+				   (SSL_get_finished(stream->ssl, NULL, 0) == 0 ||
+				    SSL_get_verify_mode(stream->ssl) != SSL_VERIFY_NONE);
+		may_step = step == STREAM_STEP_GRANTED || !stream->ops->request_step ||
+			   !may_be_expensive;
 		stream->tls_step = STREAM_STEP_ASKS;
 		if (!may_step)
 			may_step = step == STREAM_STEP_ASKS && stream->ops->request_step(stream);
@@ -373,7 +388,7 @@ static NEVER_INLINE void on_other_event(struct stream *stream, short what)
 		return;
 	}
 	if ((what & EV_WRITE) && stream_unsent(stream) > 0) {
-		flush(stream);
+		stream_flush(stream);
 		if (stream_unsent(stream) == 0) {
 			arm(stream);
 			stream->ops->on_drained(stream);
@@ -388,7 +403,7 @@ static NEVER_INLINE void on_other_event(struct stream *stream, short what)
 		register_events(stream, stream->armed & EV_WRITE);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *arg)
+static void on_stream_event(evutil_socket_t fd, short what, void *arg)
 {
 	struct stream *stream = arg;
 

@@ -1,24 +1,29 @@
 /*
  * TLS inside a stream.
  *
- * OpenSSL uses a custom BIO. Writes to the BIO never block: records are collected in a shared buffer during a call and sent at
- * its end, or when the buffer is full; bytes that the socket does not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore
- * writing is the same with and without TLS, several records are sent with one system call, no SSL_write is ever repeated, and
- * TLS never waits for the socket to become writable, neither in a handshake nor when a read must answer (KeyUpdate). The owner
- * limits `out` as without TLS, by not reading from the other side while bytes wait.
+ * OpenSSL uses a custom BIO. Writes to the BIO never block: records are collected in a shared
+ * buffer during a call and sent at its end, or when the buffer is full; bytes that the socket does
+ * not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore writing is the
+ * same with and without TLS, several records are sent with one system call, no SSL_write is ever
+ * repeated, and TLS never waits for the socket to become writable, neither in a handshake nor when
+ * a read must answer (KeyUpdate). The owner limits `out` as without TLS, by not reading from the
+ * other side while bytes wait.
  *
- * OpenSSL reads ahead, so one recv gets many records, and it frees its buffer when the buffer is empty. epoll does not see
- * buffered bytes; `tls_buffered` is true from the time a read leaves some until a read finds no complete record. An incomplete
- * record does not count, because the socket will announce its rest.
+ * OpenSSL reads ahead, so one recv gets many records, and it frees its buffer when the buffer is
+ * empty. epoll does not see buffered bytes; `tls_buffered` is true from the time a read leaves some
+ * until a read finds no complete record. An incomplete record does not count, because the socket
+ * will announce its rest.
  *
- * OpenSSL processes records without data internally, one after the other, and answers many of them before it returns. A peer
- * that sends only such records is limited in two ways. One call reads a limited number of bytes from the socket, and the rest
- * in later turns. And after OWN_MOST messages of TLS itself (KeyUpdate, new tickets, alerts, renegotiation requests: RFC 8446
- * section 4.6, RFC 5246 section 7.2) the stream fails, so that the answers in `out` are limited too. Data resets the count,
- * unless the peer does not read the answers.
+ * OpenSSL processes records without data internally, one after the other, and answers many of them
+ * before it returns. A peer that sends only such records is limited in two ways. One call reads a
+ * limited number of bytes from the socket, and the rest in later turns. And after OWN_MOST messages
+ * of TLS itself (KeyUpdate, new tickets, alerts, renegotiation requests: RFC 8446 section 4.6, RFC
+ * 5246 section 7.2) the stream fails, so that the answers in `out` are limited too. Data resets the
+ * count, unless the peer does not read the answers.
  *
- * Both a close_notify and an end of the connection between two records read as STREAM_EOF (many PostgreSQL clients close
- * without close_notify, and the protocol above TLS has its own lengths); an end within a record is a failure.
+ * Both a close_notify and an end of the connection between two records read as STREAM_EOF (many
+ * PostgreSQL clients close without close_notify, and the protocol above TLS has its own lengths);
+ * an end within a record is a failure.
  */
 #include "net/stream_tls.h"
 
@@ -51,7 +56,8 @@ static uint8_t gathered[RECORD];
 /* Number of bytes that the current call may still read from the socket. */
 static size_t allowance;
 
-/* Far more than any peer needs to update its keys; a KeyUpdate that requests an answer counts twice. */
+/* Far more than any peer needs to update its keys; a KeyUpdate that requests an answer counts
+   twice. */
 #define OWN_MOST 64
 static const char own_too_often[] = "too many TLS messages without data";
 
@@ -138,13 +144,16 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 }
 
 /* Makes a method that is shared by all connections and never freed. NULL: no memory. */
-static const BIO_METHOD *method_new(const char *name, int (*write)(BIO *, const char *, int), int (*read)(BIO *, char *, int),
-				    long (*control)(BIO *, int, long, void *), int (*destroy)(BIO *))
+static const BIO_METHOD *method_new(const char *name, int (*write)(BIO *, const char *, int),
+				    int (*read)(BIO *, char *, int),
+				    long (*control)(BIO *, int, long, void *),
+				    int (*destroy)(BIO *))
 {
 	BIO_METHOD *method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, name);
 
-	if (method && !(BIO_meth_set_write(method, write) && BIO_meth_set_read(method, read) && BIO_meth_set_ctrl(method, control) &&
-			BIO_meth_set_destroy(method, destroy))) {
+	if (method &&
+	    !(BIO_meth_set_write(method, write) && BIO_meth_set_read(method, read) &&
+	      BIO_meth_set_ctrl(method, control) && BIO_meth_set_destroy(method, destroy))) {
 		BIO_meth_free(method);
 		method = NULL;
 	}
@@ -153,8 +162,8 @@ static const BIO_METHOD *method_new(const char *name, int (*write)(BIO *, const 
 
 /* ---- the reading BIO for a handshake with bytes read before ---- */
 
-/* Bytes that were read before the caller knew that they are TLS. They come before the bytes of the socket; when they are used
-   up and the handshake is done, the other BIO replaces this one. */
+/* Bytes that were read before the caller knew that they are TLS. They come before the bytes of the
+   socket; when they are used up and the handshake is done, the other BIO replaces this one. */
 struct begun {
 	struct stream *stream;
 	size_t at, size;
@@ -198,15 +207,18 @@ const char *stream_abuse(const struct stream *stream)
 	return stream->tls_own > OWN_MOST ? own_too_often : NULL;
 }
 
-/* Callback of OpenSSL for every alert and at the end of every message of TLS itself, but not for records with data. */
+/* Callback of OpenSSL for every alert and at the end of every message of TLS itself, but not for
+   records with data. */
 static void on_own_event(const SSL *ssl, int where, int value)
 {
 	struct stream *stream = BIO_get_data(SSL_get_wbio(ssl));
 
 	(void)value;
-	if (stream->phase != STREAM_OPEN || !(where & (SSL_CB_ALERT | SSL_CB_EXIT)) || stream_abuse(stream))
+	if (stream->phase != STREAM_OPEN || !(where & (SSL_CB_ALERT | SSL_CB_EXIT)) ||
+	    stream_abuse(stream))
 		return;
-	/* OpenSSL cannot be stopped here, but it stops at the next record if the peer seems to have closed the connection. */
+	/* OpenSSL cannot be stopped here, but it stops at the next record if the peer seems to have
+	   closed the connection. */
 	if (++stream->tls_own > OWN_MOST)
 		SSL_set_shutdown(stream->ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
 }
@@ -216,21 +228,31 @@ static void on_own_event(const SSL *ssl, int where, int value)
 /*
  * Checks a peer's certificates before OpenSSL reads them.
  *
- * OpenSSL decodes the key of each certificate when the message is complete, before any signature is checked. An elliptic curve
- * key may contain explicit curve parameters, or a compressed point, for which a square root modulo a number chosen by the peer
- * is computed. One such key of 600 bytes takes a second, a message of 100 KB takes two minutes, and blocks the event loop. Some
- * hundred ordinary keys take a quarter of a second. Therefore each message is checked first (below), and refused if
+ * OpenSSL decodes the key of each certificate when the message is complete, before any signature is
+ * checked. An elliptic curve key may contain explicit curve parameters, or a compressed point, for
+ * which a square root modulo a number chosen by the peer is computed. One such key of 600 bytes
+ * takes a second, a message of 100 KB takes two minutes, and blocks the event loop. Some hundred
+ * ordinary keys take a quarter of a second. Therefore each message is checked first (below), and
+ * refused if
  *
  * - it has more than CERTIFICATES_MOST certificates;
- * - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows no others), unless OpenSSL only copies the
- *   parameters of this kind of key;
+ * - a key has parameters that are not just a name (RFC 5480 section 2.1.1 allows no others), unless
+ *   OpenSSL only copies the parameters of this kind of key;
  * - a point is not uncompressed (RFC 8422 section 5.1.2 has deprecated the other forms);
- * - a certificate is not in DER up to its key: OpenSSL might interpret it differently from this parser.
+ * - a certificate is not in DER up to its key: OpenSSL might interpret it differently from this
+ *   parser.
  */
 
 #define CERTIFICATES_MOST 16
 
-enum { DER_INTEGER = 0x02, DER_BITS = 0x03, DER_NULL = 0x05, DER_NAME = 0x06, DER_SEQUENCE = 0x30, DER_VERSION = 0xa0 };
+enum {
+	DER_INTEGER = 0x02,
+	DER_BITS = 0x03,
+	DER_NULL = 0x05,
+	DER_NAME = 0x06,
+	DER_SEQUENCE = 0x30,
+	DER_VERSION = 0xa0
+};
 #define POINT_UNCOMPRESSED 0x04
 
 /* id-ecPublicKey 1.2.840.10045.2.1 */
@@ -267,7 +289,7 @@ static bool take_counted(struct part *from, size_t width, struct part *to)
 }
 
 /* Takes the content of the next element. False: another tag, or malformed. */
-static bool take(struct part *from, uint8_t tag, struct part *to)
+static bool tls_stream_take(struct part *from, uint8_t tag, struct part *to)
 {
 	size_t width;
 
@@ -292,22 +314,26 @@ static const char *certificate_fault(struct part all)
 {
 	struct part certificate, signed_part, key, skipped, algorithm, name, parameters, point;
 
-	if (!take(&all, DER_SEQUENCE, &certificate) || !take(&certificate, DER_SEQUENCE, &signed_part))
+	if (!tls_stream_take(&all, DER_SEQUENCE, &certificate) ||
+	    !tls_stream_take(&certificate, DER_SEQUENCE, &signed_part))
 		return is_no_der;
-	take(&signed_part, DER_VERSION, &skipped);
-	if (!take(&signed_part, DER_INTEGER, &skipped))
+	tls_stream_take(&signed_part, DER_VERSION, &skipped);
+	if (!tls_stream_take(&signed_part, DER_INTEGER, &skipped))
 		return is_no_der;
 	/* algorithm, issuer, validity, subject */
 	for (int i = 0; i < 4; i++)
-		if (!take(&signed_part, DER_SEQUENCE, &skipped))
+		if (!tls_stream_take(&signed_part, DER_SEQUENCE, &skipped))
 			return is_no_der;
 	/* SubjectPublicKeyInfo */
-	if (!take(&signed_part, DER_SEQUENCE, &key))
+	if (!tls_stream_take(&signed_part, DER_SEQUENCE, &key))
 		return is_no_der;
-	if (!take(&key, DER_SEQUENCE, &algorithm) || !take(&algorithm, DER_NAME, &name) || !take(&key, DER_BITS, &point))
+	if (!tls_stream_take(&key, DER_SEQUENCE, &algorithm) ||
+	    !tls_stream_take(&algorithm, DER_NAME, &name) ||
+	    !tls_stream_take(&key, DER_BITS, &point))
 		return is_no_der;
-	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) && !take(&algorithm, DER_NULL, &parameters) &&
-	    !take(&algorithm, DER_NAME, &parameters))
+	if (left_in(&algorithm) > 0 && !IS(name, of_pss) && !IS(name, of_dsa) &&
+	    !tls_stream_take(&algorithm, DER_NULL, &parameters) &&
+	    !tls_stream_take(&algorithm, DER_NAME, &parameters))
 		return "the key of a certificate has parameters that are not a name";
 	/* before the point: the number of unused bits in the last byte */
 	if (IS(name, of_curve) && (left_in(&point) < 2 || point.at[1] != POINT_UNCOMPRESSED))
@@ -324,7 +350,8 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
 	if ((is_13 && !take_counted(&message, 1, &skipped)) || !take_counted(&message, 3, &list))
 		return NULL;
 	for (int count = 0; !fault && take_counted(&list, 3, &certificate); count++) {
-		fault = count < CERTIFICATES_MOST ? certificate_fault(certificate) : "there are more than 16 certificates";
+		fault = count < CERTIFICATES_MOST ? certificate_fault(certificate)
+						  : "there are more than 16 certificates";
 		if (is_13 && !take_counted(&list, 2, &skipped))
 			break;
 	}
@@ -337,22 +364,27 @@ const char *tls_certificates_fault(const uint8_t *body, size_t size, bool is_13)
  * Checks handshake messages that a peer can make expensive to read:
  *
  * - Certificate: see above;
- * - ServerKeyExchange of TLS 1.2 (RFC 5246 section 7.4.3) with a Diffie-Hellman group chosen by the server: a group of 8192
- *   bits takes a hundred times as long as a curve. TLS 1.3 has named groups; tls.c chooses the groups to offer.
+ * - ServerKeyExchange of TLS 1.2 (RFC 5246 section 7.4.3) with a Diffie-Hellman group chosen by the
+ *   server: a group of 8192 bits takes a hundred times as long as a curve. TLS 1.3 has named
+ *   groups; tls.c chooses the groups to offer.
  *
- * OpenSSL passes each message to a callback before it reads it. The callback cannot fail, but OpenSSL reads the same bytes
- * afterwards: the callback overwrites the first byte of the body, which makes a length invalid.
+ * OpenSSL passes each message to a callback before it reads it. The callback cannot fail, but
+ * OpenSSL reads the same bytes afterwards: the callback overwrites the first byte of the body,
+ * which makes a length invalid.
  */
 
 #define MESSAGE_HEADER 4
 #define GROUP_MOST (3072 / 8)		/* size of the prime in bytes */
 
-/* Why on_message refused a message in the current call of OpenSSL; NULL: it refused no message. */
-static const char *message_fault;
+/* Why on_tls_stream_message refused a message in the current call of OpenSSL; NULL: it refused no
+   message. */
+static const char *tls_stream_message_fault;
 
-static void on_message(int is_ours, int version, int kind, const void *data, size_t size, SSL *ssl, void *context)
+static void on_tls_stream_message(int is_ours, int version, int kind, const void *data, size_t size,
+				  SSL *ssl, void *context)
 {
-	union { const void *in; uint8_t *out; } message = { data };	/* OpenSSL reads `data` next, and declares it const only here */
+	/* OpenSSL reads `data` next, and declares it const only here */
+	union { const void *in; uint8_t *out; } message = { data };
 	const uint8_t *body = message.out + MESSAGE_HEADER;
 	const SSL_CIPHER *cipher;
 	const char *fault = NULL;
@@ -366,12 +398,13 @@ static void on_message(int is_ours, int version, int kind, const void *data, siz
 	} else if (message.out[0] == SSL3_MT_SERVER_KEY_EXCHANGE) {
 		/* the body begins with the length of the prime */
 		cipher = SSL_get_pending_cipher(ssl);
-		if (cipher && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_dhe && size >= 2 && (body[0] << 8 | body[1]) > GROUP_MOST)
+		if (cipher && SSL_CIPHER_get_kx_nid(cipher) == NID_kx_dhe && size >= 2 &&
+		    (body[0] << 8 | body[1]) > GROUP_MOST)
 			fault = "the Diffie-Hellman group has more than 3072 bits";
 	}
 	if (!fault)
 		return;
-	message_fault = fault;
+	tls_stream_message_fault = fault;
 	message.out[MESSAGE_HEADER] = 0xff;
 }
 
@@ -386,7 +419,7 @@ static bool fail_without_memory(struct stream *stream)
 }
 
 /* Creates stream->ssl. False: no memory. */
-static bool begin(struct stream *stream, struct tls_context *context, bool accepting)
+static bool tls_stream_begin(struct stream *stream, struct tls_context *context, bool accepting)
 {
 	static const BIO_METHOD *method;
 	BIO *bio;
@@ -409,7 +442,7 @@ static bool begin(struct stream *stream, struct tls_context *context, bool accep
 	/* a compressed certificate cannot be checked */
 	SSL_set_options(stream->ssl, SSL_OP_NO_RX_CERTIFICATE_COMPRESSION);
 #endif
-	SSL_set_msg_callback(stream->ssl, on_message);
+	SSL_set_msg_callback(stream->ssl, on_tls_stream_message);
 	if (accepting)
 		SSL_set_accept_state(stream->ssl);
 	else
@@ -417,20 +450,22 @@ static bool begin(struct stream *stream, struct tls_context *context, bool accep
 	return true;
 }
 
-bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *data, size_t size)
+bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *data,
+			  size_t size)
 {
 	static const BIO_METHOD *method;
 	struct begun *begun;
 	BIO *bio;
 
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	if (!begin(stream, context, true))
+	if (!tls_stream_begin(stream, context, true))
 		return false;
 	if (!data)
 		return stream_secure(stream);
 	begun = mem_try(sizeof *begun + size);
 	if (!method)
-		method = method_new("pgweir stream that has begun", NULL, begun_read, begun_control, begun_destroy);
+		method = method_new("pgweir stream that has begun", NULL, begun_read, begun_control,
+				    begun_destroy);
 	bio = method && begun ? BIO_new(method) : NULL;
 	if (!bio) {
 		mem_free(begun);
@@ -450,22 +485,25 @@ bool stream_secure_accept(struct stream *stream, struct tls_context *context, co
 /* ---- names ---- */
 
 /*
- * The server name that a connecting side sends (RFC 6066, section 3), and the check that the certificate contains
- * this name (RFC 6125).
+ * The server name that a connecting side sends (RFC 6066, section 3), and the check that the
+ * certificate contains this name (RFC 6125).
  */
 
-bool stream_secure_connect(struct stream *stream, struct tls_context *context, const char *server_name, bool verify_name,
-			   SSL_SESSION *session)
+bool stream_secure_connect(struct stream *stream, struct tls_context *context,
+			   const char *server_name, bool verify_name, SSL_SESSION *session)
 {
 	struct in6_addr any;
 	bool named = server_name && *server_name;
-	bool ip = named && (inet_pton(AF_INET, server_name, &any) == 1 || inet_pton(AF_INET6, server_name, &any) == 1);
+	bool ip = named && (inet_pton(AF_INET, server_name, &any) == 1 ||
+			    inet_pton(AF_INET6, server_name, &any) == 1);
 
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
-	if (!begin(stream, context, false))
+	if (!tls_stream_begin(stream, context, false))
 		return false;
 	/* the macro SSL_set_tlsext_host_name removes const in a way that compilers warn about */
-	if (named && !ip && SSL_ctrl(stream->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)server_name) != 1)
+	if (named && !ip &&
+	    SSL_ctrl(stream->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+		     (void *)(uintptr_t)server_name) != 1)
 		return fail_without_memory(stream);
 	if (verify_name) {
 		SSL_set_verify(stream->ssl, SSL_VERIFY_PEER, NULL);
@@ -474,7 +512,8 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context, c
 			set_reason(stream, "no server name to verify");
 			return false;
 		}
-		/* Checked after the handshake, because the common name of the certificate is used if there are no alternative names. */
+		/* Checked after the handshake, because the common name of the certificate is used
+		   if there are no alternative names. */
 		if (ip && !(stream->verify_ip = mem_copy_string(server_name)))
 			return fail_without_memory(stream);
 		if (!ip && !SSL_set1_host(stream->ssl, server_name))
@@ -487,8 +526,9 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context, c
 	return stream_secure(stream);
 }
 
-/* Looks for an address among the addresses of the certificate, or in the common name if the certificate has no alternative
-   names: many certificates of PostgreSQL servers have only a common name. */
+/* Looks for an address among the addresses of the certificate, or in the common name if the
+   certificate has no alternative names: many certificates of PostgreSQL servers have only a common
+   name. */
 static bool is_made_out_to(const struct stream *stream, const char *ip)
 {
 	X509 *certificate = SSL_get1_peer_certificate(stream->ssl);
@@ -499,7 +539,8 @@ static bool is_made_out_to(const struct stream *stream, const char *ip)
 		return false;
 	matches = X509_check_ip_asc(certificate, ip, 0) == 1;
 	if (!matches && X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) < 0)
-		matches = tls_peer_common_name(stream->ssl, common_name, sizeof common_name) && strcmp(common_name, ip) == 0;
+		matches = tls_peer_common_name(stream->ssl, common_name, sizeof common_name) &&
+			  strcmp(common_name, ip) == 0;
 	X509_free(certificate);
 	return matches;
 }
@@ -512,14 +553,15 @@ static void keep_reason(struct stream *stream)
 	unsigned long code = ERR_get_error();
 	const char *reason = code ? ERR_reason_error_string(code) : NULL;
 	long verified = SSL_get_verify_result(stream->ssl);
-	const char *refused = message_fault;
+	const char *refused = tls_stream_message_fault;
 	char text[256];
 
 	ERR_clear_error();
-	message_fault = NULL;
+	tls_stream_message_fault = NULL;
 	if (refused)
 		snprintf(text, sizeof text, "refused: %s", refused);
-	else if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
+	else if (code && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED &&
+		 verified != X509_V_OK)
 		snprintf(text, sizeof text, "%s: %s", reason ? reason : "verification failed",
 			 X509_verify_cert_error_string(verified));
 	else
@@ -566,7 +608,8 @@ enum stream_tls_step stream_tls_handshake(struct stream *stream)
 
 /* ---- reading and writing ---- */
 
-/* Converts a failure of SSL_read. The end of the stream is stored, because the socket reports it only once. */
+/* Converts a failure of SSL_read. The end of the stream is stored, because the socket reports it
+   only once. */
 static ssize_t judge_read(struct stream *stream)
 {
 	int error = SSL_get_error(stream->ssl, 0);
@@ -578,7 +621,8 @@ static ssize_t judge_read(struct stream *stream)
 	if (stream_abuse(stream))
 		set_reason(stream, stream_abuse(stream));
 	/* an incomplete record; "RB": the header was read completely, and nothing of the body */
-	else if (stream->tls_eof && (SSL_has_pending(stream->ssl) || strcmp(SSL_rstate_string(stream->ssl), "RB") == 0))
+	else if (stream->tls_eof && (SSL_has_pending(stream->ssl) ||
+				     strcmp(SSL_rstate_string(stream->ssl), "RB") == 0))
 		set_reason(stream, "the connection ended within a TLS record");
 	else if (stream->tls_eof || error == SSL_ERROR_ZERO_RETURN)
 		stream->tls_end = STREAM_EOF;
@@ -642,7 +686,8 @@ bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int cou
 	bool ok = true;
 
 	ERR_clear_error();
-	/* encrypts whole records from the caller's memory, and the rest of each piece together with the next pieces */
+	/* encrypts whole records from the caller's memory, and the rest of each piece together with
+	   the next pieces */
 	for (int i = 0; ok && i < count; i++) {
 		const uint8_t *data = pieces[i].iov_base;
 		size_t left = pieces[i].iov_len, part;
@@ -671,7 +716,8 @@ void stream_tls_end(struct stream *stream)
 {
 	ERR_clear_error();
 	/* After unsent bytes, a close_notify could not be sent. */
-	if (stream->phase == STREAM_OPEN && !stream->write_failed && stream->tls_end != STREAM_FAILED) {
+	if (stream->phase == STREAM_OPEN && !stream->write_failed &&
+	    stream->tls_end != STREAM_FAILED) {
 		if (stream_unsent(stream) == 0) {
 			SSL_shutdown(stream->ssl);
 			empty_wire(stream);
@@ -691,7 +737,8 @@ void stream_tls_end(struct stream *stream)
 const char *stream_tls_text(const struct stream *stream, char *buf, size_t size)
 {
 	if (stream->ssl && stream->phase == STREAM_OPEN)
-		snprintf(buf, size, "%s/%s", SSL_get_version(stream->ssl), SSL_get_cipher_name(stream->ssl));
+		snprintf(buf, size, "%s/%s", SSL_get_version(stream->ssl),
+			 SSL_get_cipher_name(stream->ssl));
 	else
 		text_copy(buf, size, "");
 	return buf;

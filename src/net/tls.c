@@ -1,15 +1,17 @@
 /*
- * TLS contexts: the parts of TLS that connections share. The files are read once per context, so a bundle of thousands of CAs
- * costs time and memory only once.
+ * TLS contexts: the parts of TLS that connections share. The files are read once per context, so a
+ * bundle of thousands of CAs costs time and memory only once.
  *
- * A context stores the strings of its configuration and a SHA-256 digest of each file. A RELOAD compares them and keeps the
- * context, with its tickets and sessions, if nothing changed. A digest is computed before its file is read; if the file is
- * replaced in between, the next RELOAD makes a new context without need, but it never misses a change.
+ * A context stores the strings of its configuration and a SHA-256 digest of each file. A RELOAD
+ * compares them and keeps the context, with its tickets and sessions, if nothing changed. A digest
+ * is computed before its file is read; if the file is replaced in between, the next RELOAD makes a
+ * new context without need, but it never misses a change.
  *
- * Accepting: sessions are resumed only by ticket; the keys of the tickets belong to the context, so a new CA or certificate
- * invalidates the old tickets. Sessions with a client certificate are not resumed: resumption verifies nothing, so a ticket
- * could be used longer than the certificate is valid. ALPN follows PostgreSQL: a client that offers protocols must offer
- * "postgresql" (RFC 7301, and PostgreSQL 17), and a client that begins with TLS without an SSLRequest must offer protocols:
+ * Accepting: sessions are resumed only by ticket; the keys of the tickets belong to the context, so
+ * a new CA or certificate invalidates the old tickets. Sessions with a client certificate are not
+ * resumed: resumption verifies nothing, so a ticket could be used longer than the certificate is
+ * valid. ALPN follows PostgreSQL: a client that offers protocols must offer "postgresql" (RFC 7301,
+ * and PostgreSQL 17), and a client that begins with TLS without an SSLRequest must offer protocols:
  * otherwise an attacker could make a browser send its secrets to pgweir (RFC 9325 section 3.8).
  */
 #include "net/tls_context.h"
@@ -31,9 +33,11 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-/* The names of the CAs are sent to clients only up to this number: a longer list would exceed limits of clients. */
+/* The names of the CAs are sent to clients only up to this number: a longer list would exceed
+   limits of clients. */
 #define CA_NAMES_MOST 100
-/* Four full records and their overhead: the maximum of one recv. The buffer is freed when it is empty. */
+/* Four full records and their overhead: the maximum of one recv. The buffer is freed when it is
+   empty. */
 #define READ_AHEAD (66 * 1024)
 
 static const unsigned char alpn[] = "\012postgresql", http_alpn[] = "\010http/1.1";
@@ -41,11 +45,11 @@ static const unsigned char alpn[] = "\012postgresql", http_alpn[] = "\010http/1.
 /* ---- protocols, ciphers and groups ---- */
 
 /*
- * Converts the configured protocols, ciphers and curves for OpenSSL, with PgBouncer's keywords. OpenSSL decides about all other
- * words: a setting is valid if a context accepts it.
+ * Converts the configured protocols, ciphers and curves for OpenSSL, with PgBouncer's keywords.
+ * OpenSSL decides about all other words: a setting is valid if a context accepts it.
  *
- * Nothing here lowers the library's security level. For clients older than TLS 1.2, an administrator must set both the
- * protocols and "@SECLEVEL=0" in the ciphers.
+ * Nothing here lowers the library's security level. For clients older than TLS 1.2, an
+ * administrator must set both the protocols and "@SECLEVEL=0" in the ciphers.
  */
 
 enum { V10 = 1, V11 = 2, V12 = 4, V13 = 8 };
@@ -91,7 +95,8 @@ static int parse_protocols(const char *text)
 		int named = 0;
 
 		for (size_t i = 0; i < COUNT(protocol_words); i++)
-			if (strlen(protocol_words[i].word) == length && strncasecmp(protocol_words[i].word, word, length) == 0)
+			if (strlen(protocol_words[i].word) == length &&
+			    strncasecmp(protocol_words[i].word, word, length) == 0)
 				named = protocol_words[i].versions;
 		if (!named)
 			return 0;
@@ -121,7 +126,9 @@ static void apply_protocols(SSL_CTX *ssl, int chosen)
 static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
 {
 	static const char *const defaults[] = { "default", "secure", "fast", "normal" };
-	const char *list = is_empty(words) ? NULL : text_equal_fold(words, "all") ? "ALL:!aNULL:!eNULL" : words;
+	const char *list = is_empty(words)		   ? NULL
+			   : text_equal_fold(words, "all") ? "ALL:!aNULL:!eNULL"
+							   : words;
 	char longer[4096];
 
 	/* NULL: the library's default */
@@ -129,7 +136,8 @@ static bool apply_ciphers(SSL_CTX *ssl, const char *words, bool without_ecdh)
 		if (text_equal_fold(words, defaults[i]))
 			list = NULL;
 	if (without_ecdh) {
-		int length = snprintf(longer, sizeof longer, "%s:!kECDHE:!kECDHEPSK", list ? list : "DEFAULT");
+		int length = snprintf(longer, sizeof longer, "%s:!kECDHE:!kECDHEPSK",
+				      list ? list : "DEFAULT");
 
 		if (length < 0 || (size_t)length >= sizeof longer)
 			return false;
@@ -148,14 +156,17 @@ static bool is_default_curve(const char *curve)
 #define FFDHE_KIND 0x01
 #define FFDHE_2048 0x00
 
-static int (*judge_by_level)(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid, void *other, void *extra);
+static int (*judge_by_level)(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid,
+			     void *other, void *extra);
 
-static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid, void *other, void *extra)
+static int judge_group(const SSL *ssl, const SSL_CTX *context, int op, int bits, int nid,
+		       void *other, void *extra)
 {
 	const uint8_t *group = other;
 
-	if ((op == SSL_SECOP_CURVE_SUPPORTED || op == SSL_SECOP_CURVE_SHARED || op == SSL_SECOP_CURVE_CHECK) && group &&
-	    group[0] == FFDHE_KIND && group[1] != FFDHE_2048)
+	if ((op == SSL_SECOP_CURVE_SUPPORTED || op == SSL_SECOP_CURVE_SHARED ||
+	     op == SSL_SECOP_CURVE_CHECK) &&
+	    group && group[0] == FFDHE_KIND && group[1] != FFDHE_2048)
 		return 0;
 	return judge_by_level(ssl, context, op, bits, nid, other, extra);
 }
@@ -168,21 +179,26 @@ static bool is_auto(const char *word)
 #define DH_MOST "ffdhe3072"
 #define DH_MOST_STRENGTH 128		/* bits of security */
 
-/* Called after loading the certificate: limits the DH group for TLS 1.2 to the necessary size. False: no memory.
-   "auto" chooses a group as strong as the certificate's key, which takes longer than the key operation if the key is large. */
+/* Called after loading the certificate: limits the DH group for TLS 1.2 to the necessary size.
+   False: no memory. "auto" chooses a group as strong as the certificate's key, which takes longer
+   than the key operation if the key is large. */
 static bool bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 {
 	char name[] = DH_MOST;
-	OSSL_PARAM parameters[] = { OSSL_PARAM_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, name, sizeof name - 1), OSSL_PARAM_END };
+	OSSL_PARAM parameters[] = { OSSL_PARAM_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, name,
+							   sizeof name - 1),
+				    OSSL_PARAM_END };
 	const EVP_PKEY *own = SSL_CTX_get0_privatekey(ssl);
 	EVP_PKEY_CTX *making;
 	EVP_PKEY *group = NULL;
 	bool made;
 
-	if (!config->server_side || !is_auto(config->dh_params) || !own || EVP_PKEY_get_security_bits(own) <= DH_MOST_STRENGTH)
+	if (!config->server_side || !is_auto(config->dh_params) || !own ||
+	    EVP_PKEY_get_security_bits(own) <= DH_MOST_STRENGTH)
 		return true;
 	making = EVP_PKEY_CTX_new_from_name(NULL, "DH", NULL);
-	made = making && EVP_PKEY_fromdata_init(making) == 1 && EVP_PKEY_fromdata(making, &group, EVP_PKEY_KEY_PARAMETERS, parameters) == 1;
+	made = making && EVP_PKEY_fromdata_init(making) == 1 &&
+	       EVP_PKEY_fromdata(making, &group, EVP_PKEY_KEY_PARAMETERS, parameters) == 1;
 	EVP_PKEY_CTX_free(making);
 	if (!made)
 		return false;
@@ -194,22 +210,32 @@ static bool bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 	return true;
 }
 
-/* Applies protocols, ciphers, curve and DH of `config`. False with a text that names the faulty value. */
-static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *why, size_t why_size)
+/* Applies protocols, ciphers, curve and DH of `config`. False with a text that names the faulty
+   value. */
+static bool tls_apply_options(SSL_CTX *ssl, const struct tls_config *config, char *why,
+			      size_t why_size)
 {
 	int chosen = parse_protocols(config->protocols);
-	const char *curve = config->ecdh_curve, *dh = config->dh_params, *kind = NULL, *value = NULL;
+	const char *curve = config->ecdh_curve, *dh = config->dh_params, *kind = NULL,
+		   *value = NULL;
 	/* 2: 1024 bits, independent of the certificate's key */
-	int dh_auto = is_auto(dh) ? 1 : text_equal_fold(dh, "legacy") ? 2 : text_equal_fold(dh, "none") ? 0 : -1;
+	int dh_auto = is_auto(dh)		      ? 1
+		      : text_equal_fold(dh, "legacy") ? 2
+		      : text_equal_fold(dh, "none")   ? 0
+						      : -1;
 
 	if (!chosen)
 		kind = "protocols", value = config->protocols;
-	else if (!apply_ciphers(ssl, config->ciphers, !is_empty(curve) && text_equal_fold(curve, "none")))
+	else if (!apply_ciphers(ssl, config->ciphers,
+				!is_empty(curve) && text_equal_fold(curve, "none")))
 		kind = "ciphers", value = config->ciphers;
-	else if (!is_empty(config->tls13_ciphers) && SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers) != 1)
+	else if (!is_empty(config->tls13_ciphers) &&
+		 SSL_CTX_set_ciphersuites(ssl, config->tls13_ciphers) != 1)
 		kind = "TLS 1.3 ciphers", value = config->tls13_ciphers;
-	else if (!is_default_curve(curve) && SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) != 1)
-		kind = "ECDH curve", value = curve;	/* the macro SSL_CTX_set1_groups_list casts const away */
+	else if (!is_default_curve(curve) &&
+		 SSL_CTX_ctrl(ssl, SSL_CTRL_SET_GROUPS_LIST, 0, (void *)(uintptr_t)curve) != 1)
+		/* the macro SSL_CTX_set1_groups_list casts const away */
+		kind = "ECDH curve", value = curve;
 	else if (dh_auto < 0 || (dh_auto > 0 && SSL_CTX_set_dh_auto(ssl, dh_auto) != 1))
 		kind = "DH parameters", value = dh;
 	ERR_clear_error();
@@ -219,8 +245,8 @@ static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *w
 	}
 	apply_protocols(ssl, chosen);
 	if (is_default_curve(curve)) {
-		/* The library also supports groups of up to 8192 bits, which take a hundred times as long as a curve, and the peer
-		   chooses the group. */
+		/* The library also supports groups of up to 8192 bits, which take a hundred times
+		   as long as a curve, and the peer chooses the group. */
 		judge_by_level = SSL_CTX_get_security_callback(ssl);
 		SSL_CTX_set_security_callback(ssl, judge_group);
 	}
@@ -230,13 +256,14 @@ static bool apply_options(SSL_CTX *ssl, const struct tls_config *config, char *w
 /* ---- resumption on the connecting side ---- */
 
 /*
- * A TLS 1.3 server sends its tickets after the handshake, so a connection cannot be asked
- * for "its" session at a fixed time: OpenSSL calls back for each ticket, and the last ticket is stored in a slot of the context
- * under the server's name.
+ * A TLS 1.3 server sends its tickets after the handshake, so a connection cannot be asked for "its"
+ * session at a fixed time: OpenSSL calls back for each ticket, and the last ticket is stored in a
+ * slot of the context under the server's name.
  *
- * Resumption does not verify the certificate. This is safe, because a slot belongs to one context (the same CA, certificate and
- * protocols) and to one name, and sessions with and without a check of the name are stored separately. A slot lives as long as
- * the SSL_CTX, which every SSL references, so a connection may point to its slot.
+ * Resumption does not verify the certificate. This is safe, because a slot belongs to one context
+ * (the same CA, certificate and protocols) and to one name, and sessions with and without a check
+ * of the name are stored separately. A slot lives as long as the SSL_CTX, which every SSL
+ * references, so a connection may point to its slot.
  */
 
 /* Names come from the configuration. Further names get full handshakes. */
@@ -256,7 +283,8 @@ struct sessions {
 
 static int context_index = -1, connection_index = -1;
 
-static void sessions_free(void *parent, void *sessions_memory, CRYPTO_EX_DATA *data, int index, long argl, void *argp)
+static void sessions_free(void *parent, void *sessions_memory, CRYPTO_EX_DATA *data, int index,
+			  long argl, void *argp)
 {
 	struct sessions *sessions = sessions_memory;
 
@@ -321,7 +349,8 @@ void tls_sessions_use(SSL *ssl, const char *name, bool verify_name)
 		if (old->verify_name == verify_name && strcmp(old->name, name) == 0)
 			slot = old;
 	}
-	if (!slot && sessions->count < SLOTS_MOST && (slot = mem_try(sizeof *slot + strlen(name) + 1)) != NULL) {
+	if (!slot && sessions->count < SLOTS_MOST &&
+	    (slot = mem_try(sizeof *slot + strlen(name) + 1)) != NULL) {
 		strcpy(slot->name, name);
 		slot->verify_name = verify_name;
 		list_append(&sessions->slots, &slot->node);
@@ -341,10 +370,15 @@ usec_t tls_accepting_spent;
 static const char *config_string(const struct tls_config *config, int which)
 {
 	const char *const strings[CONTEXT_STRINGS] = {
-		[CONTEXT_CA] = config->ca_file, [CONTEXT_CERTIFICATE] = config->cert_file, [CONTEXT_KEY] = config->key_file,
+		[CONTEXT_CA] = config->ca_file,
+		[CONTEXT_CERTIFICATE] = config->cert_file,
+		[CONTEXT_KEY] = config->key_file,
 		[CONTEXT_CRL] = config->crl_file,
-		[CONTEXT_PROTOCOLS] = config->protocols, [CONTEXT_CIPHERS] = config->ciphers, [CONTEXT_TLS13_CIPHERS] = config->tls13_ciphers,
-		[CONTEXT_CURVE] = config->ecdh_curve, [CONTEXT_DH_PARAMS] = config->dh_params,
+		[CONTEXT_PROTOCOLS] = config->protocols,
+		[CONTEXT_CIPHERS] = config->ciphers,
+		[CONTEXT_TLS13_CIPHERS] = config->tls13_ciphers,
+		[CONTEXT_CURVE] = config->ecdh_curve,
+		[CONTEXT_DH_PARAMS] = config->dh_params,
 	};
 
 	return strings[which] ? strings[which] : "";
@@ -386,13 +420,16 @@ static const char *library_reason(void)
 static bool blame(int which, const char *path, const char *reason, char *why, size_t why_size)
 {
 	if (which == CONTEXT_CA || which == CONTEXT_CRL)
-		snprintf(why, why_size, "failed to load %s: %s (\"%s\")", which == CONTEXT_CA ? "CA" : "CRL", reason, path);
+		snprintf(why, why_size, "failed to load %s: %s (\"%s\")",
+			 which == CONTEXT_CA ? "CA" : "CRL", reason, path);
 	else
-		snprintf(why, why_size, "failed to load %s file \"%s\": %s", which == CONTEXT_KEY ? "private key" : "certificate", path, reason);
+		snprintf(why, why_size, "failed to load %s file \"%s\": %s",
+			 which == CONTEXT_KEY ? "private key" : "certificate", path, reason);
 	return false;
 }
 
-static bool remember(struct tls_context *context, const struct tls_config *config, char *why, size_t why_size)
+static bool tls_remember(struct tls_context *context, const struct tls_config *config, char *why,
+			 size_t why_size)
 {
 	for (int i = 0; i < CONTEXT_STRINGS; i++) {
 		const char *text = config_string(config, i);
@@ -421,7 +458,8 @@ static int no_passphrase(char *buffer, int size, int writing, void *context)
 
 static bool load_own(struct tls_context *context, char *why, size_t why_size)
 {
-	const char *certificate = context->strings[CONTEXT_CERTIFICATE], *key = context->strings[CONTEXT_KEY];
+	const char *certificate = context->strings[CONTEXT_CERTIFICATE],
+		   *key = context->strings[CONTEXT_KEY];
 
 	if (context->server_side && !*certificate) {
 		snprintf(why, why_size, "no certificate file is set");
@@ -431,8 +469,9 @@ static bool load_own(struct tls_context *context, char *why, size_t why_size)
 	if (*certificate && SSL_CTX_use_certificate_chain_file(context->ssl, certificate) != 1)
 		return blame(CONTEXT_CERTIFICATE, certificate, library_reason(), why, why_size);
 	/* a key without a certificate is ignored */
-	if (*certificate && *key && (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
-				     SSL_CTX_check_private_key(context->ssl) != 1))
+	if (*certificate && *key &&
+	    (SSL_CTX_use_PrivateKey_file(context->ssl, key, SSL_FILETYPE_PEM) != 1 ||
+	     SSL_CTX_check_private_key(context->ssl) != 1))
 		return blame(CONTEXT_KEY, key, library_reason(), why, why_size);
 	if (*certificate && !*key) {
 		snprintf(why, why_size, "certificate file \"%s\" has no key file", certificate);
@@ -464,8 +503,8 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 
 	if (*path && SSL_CTX_load_verify_file(context->ssl, path) != 1)
 		return blame(CONTEXT_CA, path, library_reason(), why, why_size);
-	/* The connecting side may trust the system's CAs; the accepting side must not, because any of their certificates would
-	   admit a client. */
+	/* The connecting side may trust the system's CAs; the accepting side must not, because any
+	   of their certificates would admit a client. */
 	if (!*path && !context->server_side && context->verify_peer)
 		SSL_CTX_set_default_verify_paths(context->ssl);
 	if (*path && context->server_side)
@@ -482,14 +521,16 @@ static bool load_cas(struct tls_context *context, char *why, size_t why_size)
 	return true;
 }
 
-static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size, const unsigned char *offered,
-		       unsigned int offered_size, void *context)
+static int choose_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen_size,
+		       const unsigned char *offered, unsigned int offered_size, void *context)
 {
 	unsigned char *found;
 
 	(void)ssl;
 	/* the first byte of the list of one protocol is the size of its name */
-	if (SSL_select_next_proto(&found, chosen_size, context, *(const unsigned char *)context + 1u, offered, offered_size) != OPENSSL_NPN_NEGOTIATED)
+	if (SSL_select_next_proto(&found, chosen_size, context,
+				  *(const unsigned char *)context + 1u, offered,
+				  offered_size) != OPENSSL_NPN_NEGOTIATED)
 		return SSL_TLSEXT_ERR_ALERT_FATAL;
 	*chosen = found;
 	return SSL_TLSEXT_ERR_OK;
@@ -503,7 +544,8 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 
 	(void)context;
 	if (!SSL_get_app_data(ssl) ||
-	    SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &extension, &size) == 1)
+	    SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation,
+				      &extension, &size) == 1)
 		return SSL_CLIENT_HELLO_SUCCESS;
 	ERR_raise(ERR_LIB_SSL, SSL_R_NO_APPLICATION_PROTOCOL);
 	*alert = SSL_AD_NO_APPLICATION_PROTOCOL;
@@ -511,8 +553,8 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 }
 
 /* Decides about a ticket that a client returned. */
-static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_size,
-				      SSL_TICKET_STATUS status, void *context)
+static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+				      size_t name_size, SSL_TICKET_STATUS status, void *context)
 {
 	(void)ssl, (void)name, (void)name_size, (void)context;
 	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
@@ -522,16 +564,18 @@ static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsi
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-static bool set_up(SSL_CTX *ssl, const struct tls_config *config)
+static bool tls_set_up(SSL_CTX *ssl, const struct tls_config *config)
 {
 	const unsigned char *own = config->is_http ? http_alpn : alpn;
 
-	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+					 SSL_OP_IGNORE_UNEXPECTED_EOF);
 	SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_read_ahead(ssl, 1);
 	SSL_CTX_set_default_read_buffer_len(ssl, READ_AHEAD);
 	if (!config->server_side)
-		return SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn - 1) == 0 && attach_sessions(ssl);
+		return SSL_CTX_set_alpn_protos(ssl, alpn, sizeof alpn - 1) == 0 &&
+		       attach_sessions(ssl);
 	SSL_CTX_set_options(ssl, SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_alpn_select_cb(ssl, choose_alpn, (void *)(uintptr_t)own);
 	SSL_CTX_set_client_hello_cb(ssl, on_client_hello, NULL);
@@ -548,7 +592,8 @@ SSL *tls_http_new(struct tls_context *context, const char *name)
 {
 	SSL *ssl = SSL_new(context->ssl);
 	struct in6_addr any;
-	bool is_ready, is_ip = inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
+	bool is_ready,
+		is_ip = inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
 
 	if (!ssl)
 		return NULL;
@@ -563,7 +608,8 @@ SSL *tls_http_new(struct tls_context *context, const char *name)
 		is_ready &= X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
 	else
 		is_ready &= SSL_set1_host(ssl, name) == 1 &&
-			    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, (void *)(uintptr_t)name) == 1;
+			    SSL_ctrl(ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+				     (void *)(uintptr_t)name) == 1;
 	if (is_ready)
 		return ssl;
 	SSL_free(ssl);
@@ -574,7 +620,8 @@ bool tls_context_fits(const struct tls_context *context, const struct tls_config
 {
 	unsigned char digest[EVP_MAX_MD_SIZE];
 
-	if (context->server_side != config->server_side || context->verify_peer != config->verify_peer ||
+	if (context->server_side != config->server_side ||
+	    context->verify_peer != config->verify_peer ||
 	    context->request_peer != config->request_peer)
 		return false;
 	for (int i = 0; i < CONTEXT_STRINGS; i++) {
@@ -584,13 +631,15 @@ bool tls_context_fits(const struct tls_context *context, const struct tls_config
 			return false;
 		memset(digest, 0, sizeof digest);
 		if (i < CONTEXT_FILES && *text &&
-		    (!digest_file(text, digest) || memcmp(digest, context->digests[i], sizeof digest) != 0))
+		    (!digest_file(text, digest) ||
+		     memcmp(digest, context->digests[i], sizeof digest) != 0))
 			return false;
 	}
 	return true;
 }
 
-struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old, char *why, size_t why_size)
+struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old,
+				    char *why, size_t why_size)
 {
 	struct tls_context *context;
 
@@ -603,15 +652,16 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct tls_
 	}
 	context->references = 1;
 	ERR_clear_error();
-	if (!remember(context, config, why, why_size))
+	if (!tls_remember(context, config, why, why_size))
 		goto fail;
 	context->ssl = SSL_CTX_new(config->server_side ? TLS_server_method() : TLS_client_method());
-	if (!context->ssl || !set_up(context->ssl, config)) {
+	if (!context->ssl || !tls_set_up(context->ssl, config)) {
 		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
 		goto fail;
 	}
-	if (!apply_options(context->ssl, config, why, why_size) || !load_own(context, why, why_size) ||
-	    !load_cas(context, why, why_size) || !load_crls(context, why, why_size))
+	if (!tls_apply_options(context->ssl, config, why, why_size) ||
+	    !load_own(context, why, why_size) || !load_cas(context, why, why_size) ||
+	    !load_crls(context, why, why_size))
 		goto fail;
 	if (!bound_dh(context->ssl, config)) {
 		snprintf(why, why_size, "cannot make a TLS context: %s", library_reason());
@@ -646,12 +696,13 @@ void tls_context_drop(struct tls_context **context)
 /* ---- results of a handshake ---- */
 
 /*
- * The peer's certificate, the application protocol, and the bytes that identify the connection for both sides (channel
- * binding).
+ * The peer's certificate, the application protocol, and the bytes that identify the connection for
+ * both sides (channel binding).
  *
- * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the accepting side's certificate. The hash function
- * is the one of the certificate's signature, with SHA-256 in place of MD5 and SHA-1. For a signature without a hash function
- * (Ed25519) channel binding is undefined and not offered.
+ * Channel binding tls-server-end-point (RFC 5929 section 4.1) is a hash of the accepting side's
+ * certificate. The hash function is the one of the certificate's signature, with SHA-256 in place
+ * of MD5 and SHA-1. For a signature without a hash function (Ed25519) channel binding is undefined
+ * and not offered.
  */
 
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
@@ -663,7 +714,8 @@ bool tls_peer_common_name(SSL *ssl, char *buf, size_t size)
 	bool ok = false;
 
 	if (at >= 0) {
-		length = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+		length = ASN1_STRING_to_UTF8(
+			&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 		ok = length >= 0 && (size_t)length < size && !memchr(text, '\0', (size_t)length);
 		if (ok) {
 			memcpy(buf, text, (size_t)length);
@@ -692,7 +744,8 @@ enum tls_alpn tls_agreed_alpn(const SSL *ssl)
 	SSL_get0_alpn_selected(ssl, &agreed, &size);
 	if (size == 0)
 		return TLS_ALPN_NONE;
-	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL : TLS_ALPN_OTHER;
+	return size == sizeof wanted - 1 && memcmp(agreed, wanted, size) == 0 ? TLS_ALPN_POSTGRESQL
+									      : TLS_ALPN_OTHER;
 }
 
 bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *size)
@@ -704,9 +757,14 @@ bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *si
 	unsigned length = 0;
 	bool ok;
 
-	if (certificate && X509_get_signature_info(certificate, &number, NULL, NULL, NULL) == 1 && number != NID_undef)
-		digest = EVP_get_digestbynid(number == NID_md5 || number == NID_sha1 || number == NID_md5_sha1 ? NID_sha256 : number);
-	ok = digest && EVP_MD_get_size(digest) <= TLS_END_POINT_MOST && X509_digest(certificate, digest, hash, &length) == 1;
+	if (certificate && X509_get_signature_info(certificate, &number, NULL, NULL, NULL) == 1 &&
+	    number != NID_undef)
+		digest = EVP_get_digestbynid(number == NID_md5 || number == NID_sha1 ||
+							     number == NID_md5_sha1
+						     ? NID_sha256
+						     : number);
+	ok = digest && EVP_MD_get_size(digest) <= TLS_END_POINT_MOST &&
+	     X509_digest(certificate, digest, hash, &length) == 1;
 	*size = length;
 	X509_free(peers);
 	ERR_clear_error();
