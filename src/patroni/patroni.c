@@ -1,27 +1,38 @@
 /*
- * The client that asks Patroni's REST API: GET /cluster over HTTP/1.1, by the client of libevent's evhttp. Its server is not used in pgweir, for
- * reasons in web/http.c. The client of libevent 2.1 has dangers, too; each has an answer here:
+ * The client that asks Patroni's REST API: GET /cluster over HTTP/1.1, by the client of libevent's
+ * evhttp. Its server is not used in pgweir, for reasons in web/http.c. The client of libevent 2.1
+ * has dangers, too; each has an answer here:
  *
- *	name resolution		evhttp resolves a name with a blocking getaddrinfo(), so it gets the address that our resolver has found
- *	timeouts		they count from the last byte, so a slow server would never end: one deadline of our own for the whole answer
+ *	name resolution		evhttp resolves a name with a blocking getaddrinfo(), so it gets the
+ *				address that our resolver has found
+ *	timeouts		they count from the last byte, so a slow server would never end: one
+ *				deadline of our own for the whole answer
  *	size of headers, body	without limit by default: HEADERS_MOST, PATRONI_BODY_MOST
- *	size of a chunk's line	without limit, and so are bytes that come during the request: a high-water mark stops reading
- *	100 Continue		repeated without end, and each keeps its headers: every status but 200 ends the answer after its headers
+ *	size of a chunk's line	without limit, and so are bytes that come during the request: a
+ *				high-water mark stops reading
+ *	100 Continue		repeated without end, and each keeps its headers: every status but
+ *				200 ends the answer after its headers
  *	redirects		not followed, because they are such a status
- *	callbacks		the stack above them uses connection and request: they only note the result, and on_timer() takes it
- *	ownership		evhttp frees a request in some failures and in others not: the request is our own (evhttp_request_own())
+ *	callbacks		the stack above them uses connection and request: they only note the
+ *				result, and on_patroni_timer() takes it
+ *	ownership		evhttp frees a request in some failures and in others not: the
+ *				request is our own (evhttp_request_own())
  *	descriptors		not close-on-exec: set here
- *	no memory		evhttp_request_new() and evhttp_connection_base_new() use a NULL pointer if an allocation in their middle fails:
- *				has_memory() tries a larger block before. Later failures lose bytes, and then the deadline or the JSON parser ends the
- *				answer.
+ *	no memory		evhttp_request_new() and evhttp_connection_base_new() use a NULL
+ *				pointer if an allocation in their middle fails: has_memory() tries a
+ *				larger block before. Later failures lose bytes, and then the
+ *				deadline or the JSON parser ends the answer.
  *	messages		on standard error by default: they go to the log
  *
- * With https, the bufferevent that evhttp reads from is libevent's for OpenSSL, with an object of net/tls.h that verifies certificate and name. A user and
- * a password (HTTP basic authentication) go only where no machine in between can read them: over https, and to addresses of loopback.
+ * With https, the bufferevent that evhttp reads from is libevent's for OpenSSL, with an object of
+ * net/tls.h that verifies certificate and name. A user and a password (HTTP basic authentication)
+ * go only where no machine in between can read them: over https, and to addresses of loopback.
  *
- * Each question has its own connection: Patroni answers in HTTP/1.0 and closes it anyway, and a new one proves that the host accepts connections.
+ * Each question has its own connection: Patroni answers in HTTP/1.0 and closes it anyway, and a new
+ * one proves that the host accepts connections.
  *
- * Invariant: the connection, the request and the look-up exist only in the states RESOLVES, ASKS and ANSWERED; the timer is always pending or active.
+ * Invariant: the connection, the request and the look-up exist only in the states RESOLVES, ASKS
+ * and ANSWERED; the timer is always pending or active.
  */
 #include "patroni/patroni.h"
 
@@ -60,13 +71,15 @@ struct patroni_client {
 	int failures;			/* rounds that failed since the last answer */
 	enum { WAITS, RESOLVES, ASKS, ANSWERED } state;
 	bool is_wanted;			/* patroni_ask_now() during a question */
-	bool is_complete;		/* ANSWERED: the request has the whole body of an answer with status 200 */
+	/* ANSWERED: the request has the whole body of an answer with status 200 */
+	bool is_complete;
 	usec_t round_at, asked_at, due;	/* due: of the timer */
 	char failure[256];		/* of this URL */
 	char *ca_file;			/* NULL: the system's */
 	struct secret *authorization;	/* the value of the header; NULL: none */
 	struct tls_context *tls;	/* NULL: not made yet */
-	SSL *ssl;			/* of the question, a reference; NULL: not https, or no connection */
+	/* of the question, a reference; NULL: not https, or no connection */
+	SSL *ssl;
 	struct event *timer;
 	struct dns_request *lookup;
 	struct evhttp_connection *connection;
@@ -80,7 +93,7 @@ static void set_timer(struct patroni_client *c, usec_t now, usec_t due)
 	struct timeval tv = { .tv_sec = delay / USEC, .tv_usec = delay % USEC };
 
 	c->due = due;
-	/* Without memory for the timer, on_timer() tries again in the next turn. */
+	/* Without memory for the timer, on_patroni_timer() tries again in the next turn. */
 	if (event_add(c->timer, &tv) != 0)
 		event_active(c->timer, EV_TIMEOUT, 0);
 }
@@ -125,15 +138,18 @@ static void note_certificate(struct patroni_client *c)
 	long result = c->ssl ? SSL_get_verify_result(c->ssl) : X509_V_OK;
 
 	if (result != X509_V_OK)
-		snprintf(c->failure, sizeof(c->failure), "has a certificate that is refused: %s", X509_verify_cert_error_string(result));
+		snprintf(c->failure, sizeof(c->failure), "has a certificate that is refused: %s",
+			 X509_verify_cert_error_string(result));
 }
 
 static void on_error(enum evhttp_request_error error, void *context)
 {
 	static const char *const texts[] = {
 		[EVREQ_HTTP_TIMEOUT] = "does not answer in time",
-		[EVREQ_HTTP_EOF] = "cannot be reached, or closed the connection before the end of its answer",
-		[EVREQ_HTTP_INVALID_HEADER] = "answers nonsense: the headers are too long, or not HTTP",
+		[EVREQ_HTTP_EOF] =
+			"cannot be reached, or closed the connection before the end of its answer",
+		[EVREQ_HTTP_INVALID_HEADER] =
+			"answers nonsense: the headers are too long, or not HTTP",
 		[EVREQ_HTTP_BUFFER_ERROR] = "cannot be reached",
 		[EVREQ_HTTP_DATA_TOO_LONG] = "answers nonsense: the body is too long, or not HTTP",
 	};
@@ -144,13 +160,15 @@ static void on_error(enum evhttp_request_error error, void *context)
 		text_copy(c->failure, sizeof(c->failure), texts[error]);
 }
 
-/* `request` is NULL after a failure, or a request without a status if the connection was refused. */
-static void on_answer(struct evhttp_request *request, void *context)
+/* `request` is NULL after a failure, or a request without a status if the connection was
+   refused. */
+static void on_patroni_answer(struct evhttp_request *request, void *context)
 {
 	struct patroni_client *c = context;
 
 	note_certificate(c);
-	c->is_complete = request && evhttp_request_get_response_code(request) == HTTP_OK && !*c->failure;
+	c->is_complete = request && evhttp_request_get_response_code(request) == HTTP_OK &&
+			 !*c->failure;
 	if (!c->is_complete && !*c->failure)
 		text_copy(c->failure, sizeof(c->failure), "cannot be reached");
 	note_end(c);
@@ -185,7 +203,8 @@ static struct bufferevent *make_secure(struct patroni_client *c)
 	if (!c->ssl || !SSL_up_ref(c->ssl))
 		return NULL;
 	/* it frees its reference also if it fails */
-	stream = bufferevent_openssl_socket_new(c->config.base, -1, c->ssl, BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
+	stream = bufferevent_openssl_socket_new(c->config.base, -1, c->ssl,
+						BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
 	if (stream)
 		bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
 	else
@@ -214,15 +233,17 @@ static bool send_request(struct patroni_client *c, const struct address *address
 	struct bufferevent *stream;
 	char ip[NI_MAXHOST];
 
-	if (!has_memory() || getnameinfo(&address->u.any, address->size, ip, sizeof(ip), NULL, 0, NI_NUMERICHOST) != 0)
+	if (!has_memory() || getnameinfo(&address->u.any, address->size, ip, sizeof(ip), NULL, 0,
+					 NI_NUMERICHOST) != 0)
 		return false;
 	stream = url->is_secure ? make_secure(c) : NULL;
 	if (url->is_secure && !stream)
 		return false;
-	c->connection = evhttp_connection_base_bufferevent_new(c->config.base, NULL, stream, ip, url->port);
+	c->connection = evhttp_connection_base_bufferevent_new(c->config.base, NULL, stream, ip,
+							       url->port);
 	if (!c->connection && stream)
 		bufferevent_free(stream);
-	c->request = evhttp_request_new(on_answer, c);
+	c->request = evhttp_request_new(on_patroni_answer, c);
 	if (!c->connection || !c->request)
 		return false;
 	evhttp_request_own(c->request);
@@ -233,8 +254,10 @@ static bool send_request(struct patroni_client *c, const struct address *address
 	stream = evhttp_connection_get_bufferevent(c->connection);
 	bufferevent_setwatermark(stream, EV_READ, 0, PATRONI_BODY_MOST + HEADERS_MOST);
 	headers = evhttp_request_get_output_headers(c->request);
-	if (evhttp_add_header(headers, "Host", strstr(url->text, "//") + 2) != 0 || evhttp_add_header(headers, "Connection", "close") != 0 ||
-	    (c->authorization && is_private(url, address) && evhttp_add_header(headers, "Authorization", c->authorization->bytes) != 0) ||
+	if (evhttp_add_header(headers, "Host", strstr(url->text, "//") + 2) != 0 ||
+	    evhttp_add_header(headers, "Connection", "close") != 0 ||
+	    (c->authorization && is_private(url, address) &&
+	     evhttp_add_header(headers, "Authorization", c->authorization->bytes) != 0) ||
 	    evhttp_make_request(c->connection, c->request, EVHTTP_REQ_GET, "/cluster") != 0)
 		return false;
 	if (bufferevent_getfd(stream) >= 0)
@@ -249,7 +272,8 @@ static void on_resolved(void *context, const struct dns_answer *answer)
 	c->lookup = NULL;
 	c->is_complete = false;
 	if (answer->count == 0) {
-		snprintf(c->failure, sizeof(c->failure), "cannot be reached: the name does not resolve: %s", answer->error);
+		snprintf(c->failure, sizeof(c->failure),
+			 "cannot be reached: the name does not resolve: %s", answer->error);
 		note_end(c);
 		return;
 	}
@@ -262,7 +286,7 @@ static void on_resolved(void *context, const struct dns_answer *answer)
 }
 
 /* Asks the current URL. */
-static void ask(struct patroni_client *c)
+static void patroni_ask(struct patroni_client *c)
 {
 	usec_t now = clock_monotonic();
 
@@ -282,13 +306,15 @@ static void ask(struct patroni_client *c)
 
 static bool is_same_member(const struct patroni_member *a, const struct patroni_member *b)
 {
-	return strcmp(a->name, b->name) == 0 && strcmp(a->host, b->host) == 0 && a->port == b->port && a->role == b->role &&
-	       a->is_running == b->is_running && a->no_load_balance == b->no_load_balance && a->timeline == b->timeline;
+	return strcmp(a->name, b->name) == 0 && strcmp(a->host, b->host) == 0 &&
+	       a->port == b->port && a->role == b->role && a->is_running == b->is_running &&
+	       a->no_load_balance == b->no_load_balance && a->timeline == b->timeline;
 }
 
 static bool is_same_view(const struct patroni_view *a, const struct patroni_view *b)
 {
-	bool is_same = a->is_known == b->is_known && a->count == b->count && a->leader == b->leader && a->is_paused == b->is_paused &&
+	bool is_same = a->is_known == b->is_known && a->count == b->count &&
+		       a->leader == b->leader && a->is_paused == b->is_paused &&
 		       a->has_switchover == b->has_switchover;
 
 	for (unsigned i = 0; is_same && i < a->count; i++)
@@ -296,8 +322,9 @@ static bool is_same_view(const struct patroni_view *a, const struct patroni_view
 	return is_same;
 }
 
-/* The round is over: the next one begins after the period, or earlier after a doubt or a first failure. */
-static void end_round(struct patroni_client *c)
+/* The round is over: the next one begins after the period, or earlier after a doubt or a first
+   failure. */
+static void patroni_end_round(struct patroni_client *c)
 {
 	usec_t gap = c->source->period > LEAST_GAP ? c->source->period : LEAST_GAP;
 	bool is_hasty = c->is_wanted || (c->failures > 0 && c->failures < FAILURES_MOST);
@@ -307,8 +334,9 @@ static void end_round(struct patroni_client *c)
 	set_timer(c, clock_monotonic(), c->round_at + (is_hasty ? LEAST_GAP : gap));
 }
 
-/* The question to the current URL has failed. The first round without an answer reports each URL, later rounds only the last one. */
-static void fail(struct patroni_client *c)
+/* The question to the current URL has failed. The first round without an answer reports each URL,
+   later rounds only the last one. */
+static void patroni_fail(struct patroni_client *c)
 {
 	struct patroni *p = c->source;
 	bool was_known = p->view.is_known, is_last = ++c->tried >= c->url_count, is_change = false;
@@ -322,19 +350,19 @@ static void fail(struct patroni_client *c)
 	}
 	c->current = (c->current + 1) % c->url_count;
 	if (!is_last) {
-		ask(c);
+		patroni_ask(c);
 	} else {
 		if (c->failures < FAILURES_MOST)
 			c->failures++;
 		p->view.is_known = was_known && c->failures < FAILURES_MOST;
-		end_round(c);
+		patroni_end_round(c);
 	}
 	if (is_change || was_known != p->view.is_known)
 		c->config.changed(c->config.context, p);
 }
 
 /* The request has ended: reads the answer, if there is one. */
-static void take_answer(struct patroni_client *c)
+static void patroni_take_answer(struct patroni_client *c)
 {
 	struct patroni *p = c->source;
 	bool is_change = *p->why;
@@ -342,13 +370,14 @@ static void take_answer(struct patroni_client *c)
 	char why[128];
 
 	if (!c->is_complete) {
-		fail(c);
+		patroni_fail(c);
 		return;
 	}
 	body = evhttp_request_get_input_buffer(c->request);
-	if (!patroni_view_read((const char *)evbuffer_pullup(body, -1), evbuffer_get_length(body), &c->next, why, sizeof(why))) {
+	if (!patroni_view_read((const char *)evbuffer_pullup(body, -1), evbuffer_get_length(body),
+			       &c->next, why, sizeof(why))) {
 		snprintf(c->failure, sizeof(c->failure), "answers nonsense: %s", why);
-		fail(c);
+		patroni_fail(c);
 		return;
 	}
 	end_question(c);
@@ -357,12 +386,12 @@ static void take_answer(struct patroni_client *c)
 	is_change |= !is_same_view(&p->view, &c->next);
 	p->view = c->next;
 	p->why[0] = '\0';
-	end_round(c);
+	patroni_end_round(c);
 	if (is_change)
 		c->config.changed(c->config.context, p);
 }
 
-static void on_timer(evutil_socket_t fd, short events, void *context)
+static void on_patroni_timer(evutil_socket_t fd, short events, void *context)
 {
 	struct patroni_client *c = context;
 	usec_t now = clock_monotonic();
@@ -377,15 +406,16 @@ static void on_timer(evutil_socket_t fd, short events, void *context)
 	case WAITS:
 		c->tried = 0;
 		c->round_at = now;
-		ask(c);
+		patroni_ask(c);
 		return;
 	case RESOLVES:
 	case ASKS:
-		snprintf(c->failure, sizeof(c->failure), "does not answer within %" PRId64 " ms", c->config.timeout / 1000);
-		fail(c);
+		snprintf(c->failure, sizeof(c->failure), "does not answer within %" PRId64 " ms",
+			 c->config.timeout / 1000);
+		patroni_fail(c);
 		return;
 	case ANSWERED:
-		take_answer(c);
+		patroni_take_answer(c);
 		return;
 	}
 }
@@ -404,22 +434,29 @@ static bool read_urls(struct patroni_client *c, const char *list, char *why, siz
 	enum conf_url_verdict verdict = CONF_URL_OK;
 	struct conf_url url;
 
-	while ((verdict = conf_url_next(&list, &url, why, why_size)) == CONF_URL_OK && c->url_count < URL_MOST)
+	while ((verdict = conf_url_next(&list, &url, why, why_size)) == CONF_URL_OK &&
+	       c->url_count < URL_MOST)
 		c->urls[c->url_count++] = url;
 	if (verdict == CONF_URL_END && c->url_count > 0)
 		return true;
 	if (verdict != CONF_URL_BAD)
-		snprintf(why, why_size, c->url_count ? "there are more than %d URLs" : "there is no URL of at most %d", URL_MOST);
+		snprintf(why, why_size,
+			 c->url_count ? "there are more than %d URLs"
+				      : "there is no URL of at most %d",
+			 URL_MOST);
 	return false;
 }
 
-/* Makes the header's value of "user:password" in base64 (RFC 7617). NULL: no user, or no memory: then the server refuses the question. */
+/* Makes the header's value of "user:password" in base64 (RFC 7617). NULL: no user, or no memory:
+   then the server refuses the question. */
 static struct secret *make_authorization(const struct patroni_access *access)
 {
 	static const char scheme[] = "Basic ";
-	size_t user = access->user ? strlen(access->user) : 0, length = access->password ? access->password->length : 0;
+	size_t user = access->user ? strlen(access->user) : 0,
+	       length = access->password ? access->password->length : 0;
 	struct secret *pair = user ? secret_new(NULL, user + 1 + length) : NULL;
-	struct secret *value = pair ? secret_new(NULL, strlen(scheme) + (pair->length + 2) / 3 * 4) : NULL;
+	struct secret *value = pair ? secret_new(NULL, strlen(scheme) + (pair->length + 2) / 3 * 4)
+				    : NULL;
 
 	if (value) {
 		memcpy(pair->bytes, access->user, user);
@@ -427,7 +464,8 @@ static struct secret *make_authorization(const struct patroni_access *access)
 		if (length > 0)
 			memcpy(pair->bytes + user + 1, access->password->bytes, length);
 		memcpy(value->bytes, scheme, strlen(scheme));
-		EVP_EncodeBlock((unsigned char *)value->bytes + strlen(scheme), (const unsigned char *)pair->bytes, (int)pair->length);
+		EVP_EncodeBlock((unsigned char *)value->bytes + strlen(scheme),
+				(const unsigned char *)pair->bytes, (int)pair->length);
 	}
 	secret_free(&pair);
 	return value;
@@ -451,7 +489,8 @@ struct patroni *patroni_new(const struct patroni_config *config, char *why, size
 	struct patroni_client *c = mem_try(sizeof(*c));
 
 	snprintf(why, why_size, "no memory");
-	if (!p || !c || !(c->timer = evtimer_new(config->base, on_timer, c)) || !read_urls(c, config->urls, why, why_size)) {
+	if (!p || !c || !(c->timer = evtimer_new(config->base, on_patroni_timer, c)) ||
+	    !read_urls(c, config->urls, why, why_size)) {
 		if (c && c->timer)
 			event_free(c->timer);
 		mem_free(c);
