@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /*
- * Frames of protocol 3 after start-up ("Message Formats" in the PostgreSQL documentation): a type byte, an Int32 length that counts itself, the body.
- * Each parser of this room returns one of three verdicts, and reads and writes only its arguments.
+ * Frames of protocol 3 after start-up ("Message Formats" in the PostgreSQL documentation): a type
+ * byte, an Int32 length that counts itself, the body. Each parser of this room returns one of three
+ * verdicts, and reads and writes only its arguments.
  */
 enum pg_verdict {
 	PG_OK,			/* complete */
@@ -41,12 +42,15 @@ static inline void pg_u32_put(uint8_t *p, uint32_t value)
 	p[3] = (uint8_t)value;
 }
 
-/* Only this function, and pg_frame_is_here() for short messages, turn the length of a message into a size. The comparison before the subtraction
-   excludes a length of 0 to 3, which would become a huge size. The header suffices: a body of a gigabyte is forwarded as it arrives.
-
-   Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete; PG_BAD: the length is below 4, or above
-   max_length (which counts the length itself, and is at most 2^31-1). */
-static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length, struct pg_frame *out)
+/* Only this function, and pg_frame_is_here() for short messages, turn the length of a message into
+   a size. The comparison before the subtraction excludes a length of 0 to 3, which would become a
+   huge size. The header suffices: a body of a gigabyte is forwarded as it arrives.
+  
+   Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete;
+   PG_BAD: the length is below 4, or above max_length (which counts the length itself, and is at
+   most 2^31-1). */
+static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length,
+					    struct pg_frame *out)
 {
 	uint32_t length;
 	size_t after;
@@ -66,7 +70,8 @@ static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t
 /* The whole body has arrived. */
 static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
 
-/* The bytes of a peer, from which complete messages are taken one by one: for logins, look-ups and commands of the console. */
+/* The bytes of a peer, from which complete messages are taken one by one: for logins, look-ups and
+   commands of the console. */
 struct pg_frames {
 	const uint8_t *at;	/* the bytes that have not been taken */
 	size_t left;
@@ -77,9 +82,10 @@ static inline struct pg_frames pg_frames_of(const struct bytes *held)
 
 	return (struct pg_frames){ size > 0 ? bytes_front(held) : NULL, size };
 }
-/* PG_OK: takes the next message into *out. PG_MORE: the rest is an incomplete message. PG_BAD: as from pg_frame_look(). Takes nothing with PG_MORE
-   and PG_BAD. */
-static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_length, struct pg_frame *out)
+/* PG_OK: takes the next message into *out. PG_MORE: the rest is an incomplete message. PG_BAD: as
+   from pg_frame_look(). Takes nothing with PG_MORE and PG_BAD. */
+static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_length,
+					     struct pg_frame *out)
 {
 	enum pg_verdict verdict = pg_frame_look(in->at, in->left, max_length, out);
 
@@ -92,8 +98,9 @@ static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_
 	return PG_OK;
 }
 
-/* The message at `at`, of which n bytes have arrived, at least a header, is complete. Sets *size to the size of the body. For the fast paths of the
-   relay: three instructions. A message that is incomplete or invalid is read again with pg_frame_look(). */
+/* The message at `at`, of which n bytes have arrived, at least a header, is complete. Sets *size to
+   the size of the body. For the fast paths of the relay: three instructions. A message that is
+   incomplete or invalid is read again with pg_frame_look(). */
 static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)
 {
 	/* a length below four becomes a very large size */
@@ -102,7 +109,8 @@ static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)
 }
 
 /*
- * A cursor over a body. A read past the end sets `bad` and returns 0, NULL or ""; the caller checks `bad` once.
+ * A cursor over a body. A read past the end sets `bad` and returns 0, NULL or ""; the caller checks
+ * `bad` once.
  */
 struct pg_cursor {
 	const uint8_t *at, *end;

@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 /*
- * The messages of protocol 3, one row each, in include/tbl/message.tbl: where a message is legal, how much of its body must be read, which answers
- * the server then owes, which code handles it, and when it may be forwarded unread.
+ * The messages of protocol 3, one row each, in include/tbl/message.tbl: where a message is legal,
+ * how much of its body must be read, which answers the server then owes, which code handles it, and
+ * when it may be forwarded unread.
  */
 
 /* Type bytes: PGC_ of messages of a client, PGS_ of messages of a server. */
@@ -38,26 +39,38 @@ enum pg_server_type {
 enum pg_phase {
 	PG_LOGIN = 1,		/* after the start-up message, until the first ReadyForQuery */
 	PG_SESSION = 2,		/* after that; of a client: outside of a COPY FROM */
-	PG_COPY = 4		/* of a client: within a COPY FROM. Messages that are legal only there are ignored in PG_SESSION: they may be late */
+	/* of a client: within a COPY FROM. Messages that are legal only there are ignored in
+	   PG_SESSION: they may be late */
+	PG_COPY = 4
 };
 
-/* The entry of a message in the ledger of its server (pg/ledger.h). A handover sends these numbers. */
+/* The entry of a message in the ledger of its server (pg/ledger.h). A handover sends these
+   numbers. */
 enum ledger_kind {
-	LEDGER_PARSE, LEDGER_BIND, LEDGER_DESCRIBE, LEDGER_DESCRIBE_STATEMENT, LEDGER_EXECUTE, LEDGER_CLOSE,
-	LEDGER_SYNC, LEDGER_QUERY, LEDGER_CALL,
-	LEDGER_COPY_END,	/* a marker, without an answer */
-	LEDGER_LOCAL_REPLY,	/* answered by pgweir when it is the oldest entry */
-	LEDGER_NOTHING		/* no entry */
+	LEDGER_PARSE,
+	LEDGER_BIND,
+	LEDGER_DESCRIBE,
+	LEDGER_DESCRIBE_STATEMENT,
+	LEDGER_EXECUTE,
+	LEDGER_CLOSE,
+	LEDGER_SYNC,
+	LEDGER_QUERY,
+	LEDGER_CALL,
+	LEDGER_COPY_END,    /* a marker, without an answer */
+	LEDGER_LOCAL_REPLY, /* answered by pgweir when it is the oldest entry */
+	LEDGER_NOTHING	    /* no entry */
 };
 
-/* When a complete message of a client may be forwarded by the fast path: see the functions pass_... in relay/message.c. */
+/* When a complete message of a client may be forwarded by the fast path: see the functions pass_...
+   in relay/message.c. */
 enum pg_unread {
 	UNREAD_NEVER,
 	/* these may begin work: a client without a server gets one */
 	UNREAD_ALWAYS,
 	UNREAD_QUERY,		/* a query that cannot set a role */
 	UNREAD_UNNAMED_PARSE,	/* of the unnamed statement, or if statements are not shared */
-	UNREAD_UNNAMED_BIND,	/* ... and of the unnamed portal, if the server has the client's statement */
+	/* ... and of the unnamed portal, if the server has the client's statement */
+	UNREAD_UNNAMED_BIND,
 	UNREAD_PORTAL,		/* Describe of a portal */
 	/* these do not */
 	UNREAD_SYNC,
@@ -68,11 +81,13 @@ struct pg_client_message {
 	const char *name;	/* in the protocol documentation; NULL: there is no such message */
 	uint8_t type;
 	uint8_t phases;		/* of enum pg_phase */
-	uint8_t look;		/* bytes of the body that must have arrived before it is forwarded */
+	/* bytes of the body that must have arrived before it is forwarded */
+	uint8_t look;
 	uint8_t owes;		/* enum ledger_kind */
 };
 extern const struct pg_client_message pg_client_messages[256];	/* by type */
-/* The message may begin work and may be forwarded unread: a client without a server gets one. By type. */
+/* The message may begin work and may be forwarded unread: a client without a server gets one. By
+   type. */
 extern const bool pg_client_begins[256];
 
 /* The code that handles a message of a server. */
@@ -105,7 +120,8 @@ enum ledger_stage {
 	STAGES
 };
 
-/* The effect of an answer on the oldest entry. Answers with effects up to LEDGER_CROSSES_OFF_ENDED may be forwarded unread: their types suffice. */
+/* The effect of an answer on the oldest entry. Answers with effects up to LEDGER_CROSSES_OFF_ENDED
+   may be forwarded unread: their types suffice. */
 enum ledger_effect {
 	LEDGER_DOES_NOT_FIT,
 	LEDGER_STAYS,
@@ -116,7 +132,8 @@ enum ledger_effect {
 	LEDGER_BEGINS_COPY_IN,
 	LEDGER_BEGINS_COPY_OUT,
 	LEDGER_BEGINS_COPY_BOTH,
-	LEDGER_ENDS_COPY_DATA,		/* of the server; CommandComplete follows, or other results */
+	/* of the server; CommandComplete follows, or other results */
+	LEDGER_ENDS_COPY_DATA,
 	LEDGER_BEGINS_COPY_LAST,
 	LEDGER_ENDS_COPY,
 	LEDGER_ENDS_CALL
@@ -129,20 +146,26 @@ enum verdict {
 	VERDICT_PASS,		/* forward the message */
 	VERDICT_SWALLOW,	/* do not forward the message */
 	VERDICT_MORE,		/* more of the message must arrive */
-	VERDICT_WAIT,		/* the client gets no server yet, or its server must answer first; of a server: a ReadyForQuery is held back */
+	/* the client gets no server yet, or its server must answer first; of a server: a
+	   ReadyForQuery is held back */
+	VERDICT_WAIT,
 	VERDICT_GONE,		/* the client or the server has ended */
 	VERDICT_NO_MEMORY,	/* the ledger may be wrong */
-	VERDICT_LATER,		/* in the next turn: the connection has used its share of this turn */
+	/* in the next turn: the connection has used its share of this turn */
+	VERDICT_LATER,
 	VERDICT_INVALID,	/* the server may not send the message now */
 	VERDICT_BROKEN,		/* the socket of the server is broken */
 	/* messages of servers */
 	VERDICT_READY,		/* a ReadyForQuery for the client */
-	VERDICT_REFUSE,		/* a ReadyForQuery that leaves a transaction open in statement mode */
+	/* a ReadyForQuery that leaves a transaction open in statement mode */
+	VERDICT_REFUSE,
 	VERDICT_FATAL,		/* an error that answers nothing: the server is about to end */
-	VERDICT_LAST		/* the answer to task_leave (relay/release.h), the last message of the server */
+	/* the answer to task_leave (relay/release.h), the last message of the server */
+	VERDICT_LAST
 };
 
-/* Returns the row of a message of a client in one of these phases; NULL: no message of this type is legal. */
+/* Returns the row of a message of a client in one of these phases; NULL: no message of this type is
+   legal. */
 static inline const struct pg_client_message *pg_client_message(uint8_t type, unsigned phases)
 {
 	return pg_client_messages[type].phases & phases ? &pg_client_messages[type] : NULL;
@@ -159,9 +182,10 @@ static inline bool pg_is_status(uint8_t byte)
 }
 
 /*
- * Command tags (the text of CommandComplete) of commands with an effect beyond the command. Tags that concern every link are recognised by their
- * sizes first, with the NUL: the tags of most statements (SELECT 1, BEGIN, COMMIT) have other sizes, and are not compared. Tags of shorter sizes
- * concern only clients with session_state = full.
+ * Command tags (the text of CommandComplete) of commands with an effect beyond the command. Tags
+ * that concern every link are recognised by their sizes first, with the NUL: the tags of most
+ * statements (SELECT 1, BEGIN, COMMIT) have other sizes, and are not compared. Tags of shorter
+ * sizes concern only clients with session_state = full.
  */
 #define TAG_DO_SIZE sizeof("DO")
 #define TAG_SET_SIZE sizeof("SET")
@@ -169,10 +193,14 @@ static inline bool pg_is_status(uint8_t byte)
 #define TAG_RESET_SIZE sizeof("RESET")
 #define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")
 #define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
-#define TAG_DEFINITION_SIZE sizeof("DROP VIEW")			/* the shortest tag of a command that defines something; all longer tags are read */
-#define TAG_SIZES (1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
+/* the shortest tag of a command that defines something; all longer tags are read */
+#define TAG_DEFINITION_SIZE sizeof("DROP VIEW")
+#define TAG_SIZES \
+	(1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | \
+	 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
 #define TAG_ANY_SIZE (~1ull)
-#define TAG_LONGEST 63			/* limit of bytes of a tag that is read; all tags of PostgreSQL are shorter */
+/* limit of bytes of a tag that is read; all tags of PostgreSQL are shorter */
+#define TAG_LONGEST 63
 
 enum pg_tag {
 	TAG_NOTHING,
@@ -181,7 +209,9 @@ enum pg_tag {
 	TAG_DISCARD_ALL,
 	TAG_DEALLOCATE_ALL,
 	TAG_ALTER,		/* ALTER of anything else */
-	TAG_ALTER_SESSIONS,	/* ALTER ROLE or ALTER DATABASE, which may change the initial values of parameters of new sessions */
+	/* ALTER ROLE or ALTER DATABASE, which may change the initial values of parameters of new
+	   sessions */
+	TAG_ALTER_SESSIONS,
 	TAG_DROP,		/* DROP of anything */
 	TAG_CREATE,		/* CREATE of a table, an index or a sequence */
 	TAG_DEFINE,		/* CREATE of anything else: a view, a function, a type */
@@ -194,23 +224,27 @@ enum pg_tag {
 	TAG_LOAD
 };
 
-/* After the command, a text may have another meaning without an error: $1 of another type. Not CREATE TABLE: it changes only texts that named no
-   table, or a table of another schema, and temporary tables are created in each transaction. */
+/* After the command, a text may have another meaning without an error: $1 of another type. Not
+   CREATE TABLE: it changes only texts that named no table, or a table of another schema, and
+   temporary tables are created in each transaction. */
 static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 {
-	return tag == TAG_ALTER || tag == TAG_ALTER_SESSIONS || tag == TAG_DROP || tag == TAG_DEFINE;
+	return tag == TAG_ALTER || tag == TAG_ALTER_SESSIONS || tag == TAG_DROP ||
+	       tag == TAG_DEFINE;
 }
 
-/* A message of a server with this type and this size of its body may have a tag of enum pg_tag. `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that
-   concern every link. */
+/* A message of a server with this type and this size of its body may have a tag of enum pg_tag.
+   `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that concern every link. */
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
 {
 	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);
 }
-/* The quick test of such a tag, of `size` bytes, at least 1: false for nearly all, by the first letter. */
+/* The quick test of such a tag, of `size` bytes, at least 1: false for nearly all, by the first
+   letter. */
 static inline bool pg_tag_tells(const uint8_t *tag, uint32_t size)
 {
-	const uint32_t letters = 1u << ('A' - '@') | 1u << ('C' - '@') | 1u << ('D' - '@') | 1u << ('L' - '@') | 1u << ('P' - '@') | 1u << ('U' - '@');
+	const uint32_t letters = 1u << ('A' - '@') | 1u << ('C' - '@') | 1u << ('D' - '@') |
+				 1u << ('L' - '@') | 1u << ('P' - '@') | 1u << ('U' - '@');
 
 	return (letters >> (*tag & 31) & 1) || size == TAG_SET_SIZE || size == TAG_RESET_SIZE;
 }
@@ -218,7 +252,8 @@ static inline bool pg_tag_tells(const uint8_t *tag, uint32_t size)
 enum pg_tag pg_tag_read(const uint8_t *tag, uint32_t size);
 
 /*
- * The fields of ErrorResponse and NoticeResponse that pgweir reads: texts in the body; "" for a missing field.
+ * The fields of ErrorResponse and NoticeResponse that pgweir reads: texts in the body; "" for a
+ * missing field.
  */
 struct pg_error {
 	const char *severity;	/* field V, else S */
@@ -228,11 +263,12 @@ struct pg_error {
 	const char *hint;	/* field H */
 };
 
-/* Reads a complete body. PG_BAD, and every text is "": a field does not end, or the list of fields does not end where the body ends. Never PG_MORE.
-   */
+/* Reads a complete body. PG_BAD, and every text is "": a field does not end, or the list of fields
+   does not end where the body ends. Never PG_MORE. */
 enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error *out);
 
-/* The first n bytes of the body of an ErrorResponse have the severity FATAL or PANIC: the server closes the connection after the message. */
+/* The first n bytes of the body of an ErrorResponse have the severity FATAL or PANIC: the server
+   closes the connection after the message. */
 bool pg_error_is_fatal(const uint8_t *body, size_t n);
 
 #endif

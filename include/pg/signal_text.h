@@ -22,11 +22,13 @@ struct signal_text {
 
 /* Reads a text, which may end with a NUL. False: the text is another one. */
 bool signal_text_read(const uint8_t *text, size_t size, struct signal_text *out);
-#define SIGNAL_SHORTEST 27		/* such texts, and DEALLOCATE of a name of pgweir's, have more bytes */
+/* such texts, and DEALLOCATE of a name of pgweir's, have more bytes */
+#define SIGNAL_SHORTEST 27
 /* False: signal_text_read() is false. Three bytes decide. */
 static inline bool signal_text_may_be(const uint8_t *text, size_t size)
 {
-	return size > SIGNAL_SHORTEST && size < 120 && text[9] == '_' && (text[8] | 0x20) == 'g' && (text[7] | 0x20) == 'p';
+	return size > SIGNAL_SHORTEST && size < 120 && text[9] == '_' && (text[8] | 0x20) == 'g' &&
+	       (text[7] | 0x20) == 'p';
 }
 
 /* The value of the parameter for which signal_text_prepare()'s text has the result true. */

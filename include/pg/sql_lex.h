@@ -8,12 +8,14 @@
 #include <strings.h>
 
 /*
- * The lexer for SQL texts of clients ("Lexical Structure" in the PostgreSQL documentation). A text is `size` bytes that contain their NUL, or the
- * beginning of a longer text.
+ * The lexer for SQL texts of clients ("Lexical Structure" in the PostgreSQL documentation). A text
+ * is `size` bytes that contain their NUL, or the beginning of a longer text.
  *
- * lex_scan() returns tokens that end where PostgreSQL's scanner ends them. lex_next() returns the same strings, identifiers and comments, and cuts
- * everything else into words and bytes. lex_next_word() returns words only, and also the words inside comments, strings and quoted identifiers. A caller that must not miss a word uses lex_next_word(), because the end of a string can depend on standard_conforming_strings,
- * which a text can change.
+ * lex_scan() returns tokens that end where PostgreSQL's scanner ends them. lex_next() returns the
+ * same strings, identifiers and comments, and cuts everything else into words and bytes.
+ * lex_next_word() returns words only, and also the words inside comments, strings and quoted
+ * identifiers. A caller that must not miss a word uses lex_next_word(), because the end of a string
+ * can depend on standard_conforming_strings, which a text can change.
  */
 enum lex_kind {
 	LEX_END,
@@ -32,7 +34,8 @@ struct lex_token {
 	enum lex_kind kind;
 	const char *at;			/* the token with its quotes */
 	size_t size;
-	const char *text;		/* without quotes; doubled quotes and escapes are unchanged */
+	/* without quotes; doubled quotes and escapes are unchanged */
+	const char *text;
 	size_t text_size;
 };
 
@@ -40,14 +43,18 @@ struct sql_lexer {
 	const char *at, *end;
 	bool is_cut;			/* the text continues after `end` */
 	bool is_fragment;		/* `at` may be inside a string: see lex_next() */
-	bool is_uncertain;		/* a string or comment does not end, or the end of a string depends on standard_conforming_strings or
-					   client_encoding */
-	bool is_source;			/* the source of a function, in which a question mark replaces each character that is not ASCII */
+	/* a string or comment does not end, or the end of a string depends on
+	   standard_conforming_strings or client_encoding */
+	bool is_uncertain;
+	/* the source of a function, in which a question mark replaces each character that is not
+	   ASCII */
+	bool is_source;
 };
 
 /* Properties of bytes, as bits. */
 enum {
-	BYTE_BLANK = 1,			/* space, tab, line feed, vertical tab, form feed, carriage return */
+	/* space, tab, line feed, vertical tab, form feed, carriage return */
+	BYTE_BLANK = 1,
 	BYTE_IN_WORD = 2,		/* an ASCII letter, a digit, '_' */
 	BYTE_DOLLAR = 4,
 	BYTE_DOT = 8,
@@ -68,15 +75,17 @@ static inline struct sql_lexer lex_begin(const uint8_t *text, size_t size)
 
 	return (struct sql_lexer){ .at = begin, .end = nul ? nul : begin + size, .is_cut = !nul };
 }
-/* Returns the next token. In a fragment each quote begins or ends a string, a backslash escapes only in E'...', and the tag of a dollar-quoted string
-   is a blank, so that the content of the string is read as SQL. */
+/* Returns the next token. In a fragment each quote begins or ends a string, a backslash escapes
+   only in E'...', and the tag of a dollar-quoted string is a blank, so that the content of the
+   string is read as SQL. */
 struct lex_token lex_next(struct sql_lexer *lexer);
 /* Returns the next token. Not for fragments. */
 struct lex_token lex_scan(struct sql_lexer *lexer);
-/* Skips the comment that begins at `at`. Returns whether there is one, and it ends before the end of the text. */
+/* Skips the comment that begins at `at`. Returns whether there is one, and it ends before the end
+   of the text. */
 bool lex_skip_comment(struct sql_lexer *lexer);
-/* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False: there is no tag; '$' belongs to a parameter, or has
-   no meaning. */
+/* The lexer is at the $tag$ that begins or ends a dollar-quoted string, and skips the tag. False:
+   there is no tag; '$' belongs to a parameter, or has no meaning. */
 bool lex_skip_tag(struct sql_lexer *lexer);
 
 /* The rest of the text begins with these bytes, which are compared with regard to case. */
@@ -92,7 +101,8 @@ static inline void lex_skip_blanks(struct sql_lexer *l)
 	while (l->at < l->end && lex_is_blank(*l->at))
 		l->at++;
 }
-/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if there is none. */
+/* Skips and returns the longest run of bytes with one of the properties; the result has size 0 if
+   there is none. */
 static inline struct lex_token lex_take(struct sql_lexer *l, uint8_t properties)
 {
 	struct lex_token t = { .kind = LEX_WORD, .at = l->at, .text = l->at };
@@ -117,7 +127,8 @@ static inline bool lex_is_mark(const struct lex_token *t, char c)
 	return t->kind == LEX_MARK && *t->at == c;
 }
 
-/* Returns the size of the next word at or after *at, and moves *at after the word; 0: there is none. */
+/* Returns the size of the next word at or after *at, and moves *at after the word; 0: there is
+   none. */
 static inline size_t lex_next_word(const char **at, const char *end, const char **word)
 {
 	while (*at < end && !lex_is_in_word(**at))

@@ -1,10 +1,12 @@
 /*
  * Building messages ("Message Formats").
  *
- * The length of a message is written at its end. A mark counts from the first unread byte, because an append may move the memory. An append that
- * fails sets `failed`, and later appends do nothing, so that the caller checks once (base/bytes.h).
+ * The length of a message is written at its end. A mark counts from the first unread byte, because
+ * an append may move the memory. An append that fails sets `failed`, and later appends do nothing,
+ * so that the caller checks once (base/bytes.h).
  *
- * Invariant: unless `failed`, the bytes between begin and end are one valid message of protocol 3, of at most 2^31-1 bytes.
+ * Invariant: unless `failed`, the bytes between begin and end are one valid message of protocol 3,
+ * of at most 2^31-1 bytes.
  */
 #include "pg/build.h"
 
@@ -53,7 +55,8 @@ void pg_build_auth(struct bytes *out, uint32_t code, const void *data, size_t si
 	pg_end(out, mark);
 }
 
-void pg_build_key(struct bytes *out, uint8_t type, uint32_t pid, const uint8_t *key, size_t key_size)
+void pg_build_key(struct bytes *out, uint8_t type, uint32_t pid, const uint8_t *key,
+		  size_t key_size)
 {
 	size_t mark = pg_begin(out, type);
 
@@ -72,8 +75,8 @@ static void append_field(struct bytes *out, char code, const char *text)
 	bytes_append_string(out, text);
 }
 
-void pg_build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate, const char *message,
-		     const char *detail, const char *hint)
+void pg_build_report(struct bytes *out, uint8_t type, const char *severity, const char *sqlstate,
+		     const char *message, const char *detail, const char *hint)
 {
 	size_t mark = pg_begin(out, type);
 
@@ -87,7 +90,8 @@ void pg_build_report(struct bytes *out, uint8_t type, const char *severity, cons
 	pg_end(out, mark);
 }
 
-void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version, const char *const *options, size_t count)
+void pg_build_negotiate(struct bytes *out, uint32_t newest_minor_version,
+			const char *const *options, size_t count)
 {
 	size_t mark = pg_begin(out, 'v');
 
@@ -146,7 +150,8 @@ void pg_build_row_description(struct bytes *out, const char *const *columns, siz
 		for (size_t t = 0; colon && t < sizeof(column_types) / sizeof(column_types[0]); t++)
 			if (strcmp(column_types[t].name, colon + 1) == 0)
 				type = &column_types[t];
-		bytes_append(out, columns[i], colon ? (size_t)(colon - columns[i]) : strlen(columns[i]));
+		bytes_append(out, columns[i],
+			     colon ? (size_t)(colon - columns[i]) : strlen(columns[i]));
 		bytes_append_u8(out, 0);
 		bytes_append_u32(out, 0);		/* of no table */
 		bytes_append_u16(out, 0);		/* no column */

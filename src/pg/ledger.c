@@ -1,27 +1,37 @@
 /*
  * The pending answers of a server ("Message Flow" in the PostgreSQL documentation).
  *
- * The entries are the messages that wait for an answer, in the order in which they were sent. The server answers the head now, and `stage` is the
- * progress of that answer. An answer that does not fit head and stage is a protocol violation of the server. Equal neighbours are one entry with a
- * count: a thousand Syncs are one entry, and nearly every pipeline fits the ring in the struct itself.
+ * The entries are the messages that wait for an answer, in the order in which they were sent. The
+ * server answers the head now, and `stage` is the progress of that answer. An answer that does not
+ * fit head and stage is a protocol violation of the server. Equal neighbours are one entry with a
+ * count: a thousand Syncs are one entry, and nearly every pipeline fits the ring in the struct
+ * itself.
  *
- * During COPY IN the server itself reads messages: it ignores a Sync, but answers a Sync that it reads after the COPY has failed. Therefore:
+ * During COPY IN the server itself reads messages: it ignores a Sync, but answers a Sync that it
+ * reads after the COPY has failed. Therefore:
  *
- *  - CopyDone and CopyFail that are sent before CopyInResponse arrives add a marker. When it arrives, the Syncs before the marker were sent into the
- *    COPY. They leave the ledger and are counted in copy_syncs, as are Syncs that are sent later while the COPY has no end yet (copy_in).
+ *  - CopyDone and CopyFail that are sent before CopyInResponse arrives add a marker. When it
+ *    arrives, the Syncs before the marker were sent into the COPY. They leave the ledger and are
+ *    counted in copy_syncs, as are Syncs that are sent later while the COPY has no end yet
+ *    (copy_in).
  *  - When the COPY succeeds, all of them were ignored.
- *  - When the COPY fails, the server may have ignored any number of these Syncs before the failure. (COPY into a view fails between CopyInResponse and the first read.)
- *    Then up to copy_syncs ReadyForQuery arrive in addition to the entries, and the ledger is not empty until the answer to a later message shows
- *    that the server has read all of these Syncs. It does not matter which of two ReadyForQuery is the additional one.
- *  - If the uncertainty reaches further, because the server may or may not have skipped later messages, the ledger is lost.
+ *  - When the COPY fails, the server may have ignored any number of these Syncs before the failure.
+ *    (COPY into a view fails between CopyInResponse and the first read.) Then up to copy_syncs
+ *    ReadyForQuery arrive in addition to the entries, and the ledger is not empty until the answer
+ *    to a later message shows that the server has read all of these Syncs. It does not matter which
+ *    of two ReadyForQuery is the additional one.
+ *  - If the uncertainty reaches further, because the server may or may not have skipped later
+ *    messages, the ledger is lost.
  *
- * The fast paths handle nearly all traffic. The effect of an answer on the oldest message is a row of pg_answers (include/tbl/message.tbl), and
- * `plain` points to the current row, which ledger_passes() in the header uses. A message is entered at once while the ring is small and no special
- * state holds.
+ * The fast paths handle nearly all traffic. The effect of an answer on the oldest message is a row
+ * of pg_answers (include/tbl/message.tbl), and `plain` points to the current row, which
+ * ledger_passes() in the header uses. A message is entered at once while the ring is small and no
+ * special state holds.
  *
- * Invariants: a marker is never the head, and there is no stage without a head; while `skipping` nothing is entered; depth and counts are the sums
- * over the entries; with copy_in the head is the only entry; a fast path has the same effect as the slow one, and `plain` and `is_particular` follow
- * from the other members (ledger_check).
+ * Invariants: a marker is never the head, and there is no stage without a head; while `skipping`
+ * nothing is entered; depth and counts are the sums over the entries; with copy_in the head is the
+ * only entry; a fast path has the same effect as the slow one, and `plain` and `is_particular`
+ * follow from the other members (ledger_check).
  */
 #include "pg/ledger.h"
 
@@ -47,14 +57,14 @@ static const uint64_t weights[LEDGER_NOTHING] = {
 /* ---- the ring ---- */
 
 /* Returns an index of the ring; a capacity is a power of two. */
-static inline uint32_t place(const struct ledger *l, uint32_t index)
+static inline uint32_t ledger_place(const struct ledger *l, uint32_t index)
 {
 	return (l->head + index) & (l->capacity - 1);
 }
 
 static inline struct ledger_entry *entry_at(struct ledger *l, uint32_t index)
 {
-	return &(l->entries ? l->entries : l->small)[place(l, index)];
+	return &(l->entries ? l->entries : l->small)[ledger_place(l, index)];
 }
 
 static bool head_is(const struct ledger *l, enum ledger_kind kind)
@@ -73,21 +83,24 @@ static void take_off(struct ledger *l, const struct ledger_entry *e, uint32_t co
 static uint8_t plain_row(enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
 {
 	/* the features of other marks must read the answers */
-	bool is_simple = mark == LEDGER_UNMARKED || (mark == MARK_PREPARED && (kind == LEDGER_PARSE || kind == LEDGER_BIND));
+	bool is_simple = mark == LEDGER_UNMARKED ||
+			 (mark == MARK_PREPARED && (kind == LEDGER_PARSE || kind == LEDGER_BIND));
 
 	return owner == OWED_TO_CLIENT && is_simple ? (uint8_t)kind : LEDGER_NOTHING;
 }
 
 /* Sets the members that the fast paths use, after any other change. */
-static void aim(struct ledger *l)
+static void ledger_aim(struct ledger *l)
 {
 	l->is_particular = l->entries || l->skipping || l->copy_in || l->lost || l->copy_syncs;
 	l->copy_synced &= l->is_particular;	/* which the fast paths do not maintain */
 	l->plain = pg_answers[STAGE_BEGIN][LEDGER_NOTHING];
 	if (!l->used || l->copy_syncs)
 		return;
-	/* after the server's half of a CopyBoth (COPY_LAST, then BEGIN), its answer also ends the client's half */
-	if ((l->stage == STAGE_BEGIN && !l->copy_in) || l->stage == STAGE_COPY_OUT || l->stage == STAGE_COPY_BOTH)
+	/* after the server's half of a CopyBoth (COPY_LAST, then BEGIN), its answer also ends the
+	   client's half */
+	if ((l->stage == STAGE_BEGIN && !l->copy_in) || l->stage == STAGE_COPY_OUT ||
+	    l->stage == STAGE_COPY_BOTH)
 		l->plain = pg_answers[l->stage][ledger_head(l)->plain];
 }
 
@@ -99,7 +112,7 @@ void ledger_check(const struct ledger *l)
 	uint32_t depth = 0;
 
 	for (uint32_t i = 0; i < l->used; i++) {
-		const struct ledger_entry *e = &ring[place(l, i)];
+		const struct ledger_entry *e = &ring[ledger_place(l, i)];
 
 		ASSERT(e->count > 0 && (i > 0 || e->kind != LEDGER_COPY_END));
 		depth += e->kind == LEDGER_COPY_END ? 0 : e->count;
@@ -108,7 +121,7 @@ void ledger_check(const struct ledger *l)
 	ASSERT(l->used <= l->capacity && l->depth == depth && l->counts == counts);
 	ASSERT(l->used || (l->stage == STAGE_BEGIN && !l->copy_in));
 	ASSERT(!l->used || !(l->skipping || l->lost));
-	aim(&aimed);
+	ledger_aim(&aimed);
 	ASSERT(l->plain == aimed.plain && l->is_particular == aimed.is_particular);
 }
 
@@ -128,10 +141,11 @@ void ledger_clear(struct ledger *l)
 	mem_free(l->entries);
 	memset(l, 0, sizeof(*l));
 	l->capacity = LEDGER_SMALL;
-	aim(l);
+	ledger_aim(l);
 }
 
-/* The pending answers are unknown from now on. Whether a batch is open depends only on the messages sent. */
+/* The pending answers are unknown from now on. Whether a batch is open depends only on the messages
+   sent. */
 static void lose(struct ledger *l)
 {
 	uint8_t open = l->open && !l->copy_synced;
@@ -141,17 +155,22 @@ static void lose(struct ledger *l)
 	l->open = l->executed = open;
 }
 
-static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
+static bool ledger_enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner,
+			 enum ledger_mark mark)
 {
 	struct ledger_entry *last = l->used ? entry_at(l, l->used - 1) : NULL, *larger;
 
 	if (l->depth == UINT32_MAX)
 		return false;
-	if (last && last->kind == kind && last->owner == owner && last->mark == mark && last->count < UINT8_MAX) {
+	if (last && last->kind == kind && last->owner == owner && last->mark == mark &&
+	    last->count < UINT8_MAX) {
 		last->count++;
 	} else {
 		if (l->used == l->capacity) {
-			larger = l->capacity > UINT32_MAX / 4 ? NULL : mem_resize(NULL, 2 * (size_t)l->capacity * sizeof(*larger));
+			larger = l->capacity > UINT32_MAX / 4
+					 ? NULL
+					 : mem_resize(NULL,
+						      2 * (size_t)l->capacity * sizeof(*larger));
 			if (!larger)
 				return false;
 			for (uint32_t i = 0; i < l->used; i++)
@@ -161,7 +180,9 @@ static bool enter(struct ledger *l, enum ledger_kind kind, enum ledger_owner own
 			l->capacity *= 2;
 			l->head = 0;
 		}
-		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind, plain_row(kind, owner, mark), owner, mark & 0x7f, 1 };
+		*entry_at(l, l->used++) = (struct ledger_entry){ (uint8_t)kind,
+								 plain_row(kind, owner, mark),
+								 owner, mark & 0x7f, 1 };
 	}
 	if (kind != LEDGER_COPY_END)
 		l->depth++;
@@ -175,7 +196,7 @@ static void drop_head(struct ledger *l)
 	struct ledger_entry *head = entry_at(l, 0);
 
 	take_off(l, head, head->count);
-	l->head = place(l, 1);
+	l->head = ledger_place(l, 1);
 	l->used--;
 }
 
@@ -210,17 +231,19 @@ bool ledger_may_copy(const struct ledger *l)
 }
 
 /* Enters a message that the server handles separately, after all entries. */
-static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner, enum ledger_mark mark)
+static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner,
+			 enum ledger_mark mark)
 {
 	if (l->copy_in || (l->skipping && l->copy_syncs)) {
-		/* the COPY fails on the message and may read it; or the server skips the message, unless it has read a Sync of the failed COPY */
+		/* the COPY fails on the message and may read it; or the server skips the message,
+		   unless it has read a Sync of the failed COPY */
 		lose(l);
 		l->open = l->executed = kind != LEDGER_QUERY && kind != LEDGER_CALL;
 		return true;
 	}
 	if (l->skipping)
 		return true;
-	if (!enter(l, kind, owner, mark))
+	if (!ledger_enter(l, kind, owner, mark))
 		return false;
 	l->open = kind != LEDGER_QUERY && kind != LEDGER_CALL;
 	l->executed = l->open && (l->executed || kind == LEDGER_EXECUTE);
@@ -228,7 +251,8 @@ static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_ow
 	return true;
 }
 
-bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner, enum ledger_mark mark)
+bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledger_owner owner,
+			enum ledger_mark mark)
 {
 	const struct pg_client_message *row = &pg_client_messages[type];
 	enum ledger_kind kind = row->name ? (enum ledger_kind)row->owes : LEDGER_NOTHING;
@@ -242,7 +266,7 @@ bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledge
 			l->open = l->executed = 0;
 	} else if (kind == LEDGER_SYNC) {
 		if (!l->copy_in) {
-			entered = enter(l, LEDGER_SYNC, owner, mark);
+			entered = ledger_enter(l, LEDGER_SYNC, owner, mark);
 			if (entered)
 				l->open = l->executed = l->skipping = 0;
 		} else {
@@ -253,19 +277,24 @@ bool ledger_sent_marked(struct ledger *l, uint8_t type, uint8_t what, enum ledge
 		if (l->copy_in)
 			l->copy_in = 0;
 		else if (ledger_may_copy(l))
-			entered = enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, LEDGER_UNMARKED);
+			entered = ledger_enter(l, LEDGER_COPY_END, OWED_TO_CLIENT, LEDGER_UNMARKED);
 	} else if (kind != LEDGER_NOTHING) {
-		entered = sent_request(l, kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT ? LEDGER_DESCRIBE_STATEMENT : kind, owner, mark);
+		entered = sent_request(l,
+				       kind == LEDGER_DESCRIBE && what == PG_OF_STATEMENT
+					       ? LEDGER_DESCRIBE_STATEMENT
+					       : kind,
+				       owner, mark);
 	}
-	aim(l);
+	ledger_aim(l);
 	return entered;
 }
 
 bool ledger_local_reply(struct ledger *l)
 {
-	bool entered = l->lost || sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, MARK_PREPARED);
+	bool entered = l->lost ||
+		       sent_request(l, LEDGER_LOCAL_REPLY, OWED_TO_CLIENT, MARK_PREPARED);
 
-	aim(l);
+	ledger_aim(l);
 	return entered;
 }
 
@@ -276,7 +305,8 @@ bool ledger_sent_query(struct ledger *l)
 	if (!ledger_is_empty(l))
 		return ledger_sent(l, PGC_QUERY, 0, OWED_TO_CLIENT);
 	/* usually no other answer is pending */
-	l->small[0] = (struct ledger_entry){ LEDGER_QUERY, LEDGER_QUERY, OWED_TO_CLIENT, LEDGER_UNMARKED, 1 };
+	l->small[0] = (struct ledger_entry){ LEDGER_QUERY, LEDGER_QUERY, OWED_TO_CLIENT,
+					     LEDGER_UNMARKED, 1 };
 	l->head = 0;
 	l->used = 1;
 	l->depth = 1;
@@ -307,8 +337,9 @@ static ALWAYS_INLINE bool sent_plain(struct ledger *l, const struct ledger_entry
 bool ledger_sent_plain(struct ledger *l, uint8_t type)
 {
 	/* a count of 0: not for the fast path */
-#define CLIENT_MESSAGE(id, byte, name, phases, look, owes, taken_by, unread) [byte] = { LEDGER_##owes, LEDGER_##owes, OWED_TO_CLIENT, \
-	LEDGER_UNMARKED, UNREAD_##unread != UNREAD_NEVER && LEDGER_##owes <= LEDGER_SYNC },
+#define CLIENT_MESSAGE(id, byte, name, phases, look, owes, taken_by, unread) \
+	[byte] = { LEDGER_##owes, LEDGER_##owes, OWED_TO_CLIENT, LEDGER_UNMARKED, \
+		   UNREAD_##unread != UNREAD_NEVER && LEDGER_##owes <= LEDGER_SYNC },
 #define SERVER_MESSAGE(id, byte, name, phases, whole, taken_by)
 #define ANSWER(id, to, at, does)
 	static const struct ledger_entry entries[256] = {
@@ -320,16 +351,19 @@ bool ledger_sent_plain(struct ledger *l, uint8_t type)
 
 bool ledger_sent_plain_marked(struct ledger *l, uint8_t type)
 {
-	static const struct ledger_entry parse = { LEDGER_PARSE, LEDGER_PARSE, OWED_TO_CLIENT, MARK_PREPARED, 1 };
-	static const struct ledger_entry bind = { LEDGER_BIND, LEDGER_BIND, OWED_TO_CLIENT, MARK_PREPARED, 1 };
+	static const struct ledger_entry parse = { LEDGER_PARSE, LEDGER_PARSE, OWED_TO_CLIENT,
+						   MARK_PREPARED, 1 };
+	static const struct ledger_entry bind = { LEDGER_BIND, LEDGER_BIND, OWED_TO_CLIENT,
+						  MARK_PREPARED, 1 };
 
-	return (type == PGC_PARSE || type == PGC_BIND) && sent_plain(l, type == PGC_PARSE ? &parse : &bind);
+	return (type == PGC_PARSE || type == PGC_BIND) &&
+	       sent_plain(l, type == PGC_PARSE ? &parse : &bind);
 }
 
 /* ---- messages received ---- */
 
 /* The server skips messages of this entry. */
-static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
+static void ledger_skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
 {
 	if (!e->mark)
 		return;
@@ -337,8 +371,8 @@ static void skip(struct ledger *l, const struct ledger_entry *e, uint32_t count)
 	l->marks_skipped[e->mark] += count;
 }
 
-/* The server begins to read COPY data, and ignores the Syncs between this statement and the end of the COPY that have been sent. (The COPY fails on
-   any other message in between.) */
+/* The server begins to read COPY data, and ignores the Syncs between this statement and the end of
+   the COPY that have been sent. (The COPY fails on any other message in between.) */
 static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 {
 	struct ledger_entry head = *entry_at(l, 0);
@@ -348,7 +382,7 @@ static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 	while (gone + 1 < l->used && entry_at(l, gone + 1)->kind == LEDGER_SYNC) {
 		struct ledger_entry *syncs = entry_at(l, ++gone);
 
-		skip(l, syncs, syncs->count);
+		ledger_skip(l, syncs, syncs->count);
 		take_off(l, syncs, syncs->count);
 		l->copy_syncs += syncs->count;
 	}
@@ -366,12 +400,13 @@ static void copy_in_begins(struct ledger *l, enum ledger_stage stage)
 		return;
 	}
 	*entry_at(l, gone) = head;
-	l->head = place(l, gone);
+	l->head = ledger_place(l, gone);
 	l->used -= gone;
 	l->stage = (uint8_t)stage;
 	l->copy_in = !ended;
 	/* the server ignores the Sync, so the batch of the Execute is still open */
-	if (head.kind == LEDGER_EXECUTE && l->copy_syncs && (l->used == 1 || (l->used == 2 && entry_at(l, 1)->kind == LEDGER_COPY_END)))
+	if (head.kind == LEDGER_EXECUTE && l->copy_syncs &&
+	    (l->used == 1 || (l->used == 2 && entry_at(l, 1)->kind == LEDGER_COPY_END)))
 		l->open = l->executed = 1;
 }
 
@@ -401,12 +436,12 @@ static enum ledger_verdict received_error(struct ledger *l)
 	lost = in_doubt && head->count > 1;
 	l->mark = head->mark;
 	l->mark_failed = head->mark != LEDGER_UNMARKED;
-	skip(l, head, head->count - 1u);
+	ledger_skip(l, head, head->count - 1u);
 	drop_head(l);
 	while (l->used && !head_is(l, LEDGER_SYNC)) {
 		head = entry_at(l, 0);
 		lost = lost || (in_doubt && head->kind != LEDGER_COPY_END);
-		skip(l, head, head->count);
+		ledger_skip(l, head, head->count);
 		drop_head(l);
 	}
 	l->stage = STAGE_BEGIN;
@@ -468,11 +503,13 @@ static enum ledger_verdict received(struct ledger *l, uint8_t type)
 	}
 	if (row->taken_by == TAKEN_AS_ERROR)
 		return received_error(l);
-	effect = l->used ? (enum ledger_effect)pg_answers[l->stage][ledger_head(l)->kind][type] : LEDGER_DOES_NOT_FIT;
+	effect = l->used ? (enum ledger_effect)pg_answers[l->stage][ledger_head(l)->kind][type]
+			 : LEDGER_DOES_NOT_FIT;
 	if (effect == LEDGER_CROSSES_OFF_ENDED && !l->answered)
 		effect = LEDGER_DOES_NOT_FIT;
 	if (effect != LEDGER_DOES_NOT_FIT) {
-		/* either the COPY has succeeded, or a later message is answered: no Sync of a COPY is uncertain */
+		/* either the COPY has succeeded, or a later message is answered: no Sync of a COPY
+		   is uncertain */
 		if (row->taken_by != TAKEN_AS_READY)
 			l->copy_syncs = 0;
 		advance(l, effect);
@@ -493,7 +530,7 @@ enum ledger_verdict ledger_received(struct ledger *l, uint8_t type, enum ledger_
 
 	*owner = l->used ? (enum ledger_owner)ledger_head(l)->owner : OWED_TO_CLIENT;
 	verdict = received(l, type);
-	aim(l);
+	ledger_aim(l);
 	return verdict;
 }
 
@@ -503,7 +540,8 @@ void ledger_cross_off(struct ledger *l)
 		uint32_t after = (l->head + 1) % LEDGER_SMALL;
 		const struct ledger_entry *head = &l->small[l->head], *next = &l->small[after];
 
-		/* usually one of several entries, with a count of 1, and without a marker after it */
+		/* usually one of several entries, with a count of 1, and without a marker after
+		   it */
 		if (head->count == 1 && !(l->used > 1 && next->kind == LEDGER_COPY_END)) {
 			l->mark = head->mark;
 			l->answered = 0;
@@ -515,14 +553,14 @@ void ledger_cross_off(struct ledger *l)
 		}
 	}
 	drop_answered(l);
-	aim(l);
+	ledger_aim(l);
 }
 
 void ledger_watch_last(struct ledger *l)
 {
 	if (l->used)
 		entry_at(l, l->used - 1)->plain = LEDGER_NOTHING;
-	aim(l);
+	ledger_aim(l);
 }
 
 /* ---- handover ---- */
@@ -535,12 +573,14 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 
 	bytes_append_u32(out, l->used);
 	for (uint32_t i = 0; i < l->used; i++) {
-		const struct ledger_entry *e = &ring[place(l, i)];
+		const struct ledger_entry *e = &ring[ledger_place(l, i)];
 
 		bytes_append_u8(out, e->kind);
 		bytes_append_u8(out, e->owner);
 		bytes_append_u8(out, e->mark);
-		pack_bool(out, e->plain != plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark));
+		pack_bool(out, e->plain != plain_row((enum ledger_kind)e->kind,
+						     (enum ledger_owner)e->owner,
+						     (enum ledger_mark)e->mark));
 		bytes_append_u8(out, e->count);
 	}
 	bytes_append_u32(out, l->depth);
@@ -605,7 +645,10 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 		in->bad |= e->kind > LEDGER_LOCAL_REPLY || mark >= LEDGER_MARKS || e->count == 0;
 		if (in->bad)
 			break;
-		e->plain = is_watched ? LEDGER_NOTHING : plain_row((enum ledger_kind)e->kind, (enum ledger_owner)e->owner, (enum ledger_mark)e->mark);
+		e->plain = is_watched ? LEDGER_NOTHING
+				      : plain_row((enum ledger_kind)e->kind,
+						  (enum ledger_owner)e->owner,
+						  (enum ledger_mark)e->mark);
 		depth += e->kind == LEDGER_COPY_END ? 0 : e->count;
 		counts += e->count * weights[e->kind];
 	}
@@ -622,11 +665,11 @@ bool ledger_unpack(struct unpack *in, struct ledger *l)
 	l->copy_in = unpack_bool(in);
 	l->copy_synced = unpack_bool(in);
 	l->lost = unpack_bool(in);
-	in->bad = in->bad || depth != l->depth || !stage_fits(l, l->used ? ledger_head(l) : NULL) || (l->lost && l->used) ||
-		  (l->copy_in && (depth != 1 || (uint32_t)l->counts != 1));
+	in->bad = in->bad || depth != l->depth || !stage_fits(l, l->used ? ledger_head(l) : NULL) ||
+		  (l->lost && l->used) || (l->copy_in && (depth != 1 || (uint32_t)l->counts != 1));
 	if (in->bad)
 		ledger_clear(l);
 	else
-		aim(l);
+		ledger_aim(l);
 	return !in->bad;
 }

@@ -1,13 +1,16 @@
 /*
- * The messages of protocol 3 by their type bytes, cursors over bodies, command tags, and errors ("Message Formats", "Error and Notice Message Fields").
+ * The messages of protocol 3 by their type bytes, cursors over bodies, command tags, and errors
+ * ("Message Formats", "Error and Notice Message Fields").
  *
- * A cursor never moves past the end of a body. After a read past the end it stays bad, so that a parser can read all fields before it checks.
+ * A cursor never moves past the end of a body. After a read past the end it stays bad, so that a
+ * parser can read all fields before it checks.
  *
- * The rows of include/tbl/message.tbl are arrays with a place for each byte, so that the row of a message is one index; a byte without a row has no
- * name and no phases. pg_answers has a row for each stage of the answer to each entry of a ledger.
+ * The rows of include/tbl/message.tbl are arrays with a place for each byte, so that the row of a
+ * message is one index; a byte without a row has no name and no phases. pg_answers has a row for
+ * each stage of the answer to each entry of a ledger.
  *
- * The body of an error is a list of fields, each a code and a string, which ends with a zero byte. A server may omit any field, and may send unknown
- * codes, which are skipped.
+ * The body of an error is a list of fields, each a code and a string, which ends with a zero byte.
+ * A server may omit any field, and may send unknown codes, which are skipped.
  */
 #include "pg/message.h"
 
@@ -33,7 +36,8 @@ const bool pg_client_begins[256] = {
 #undef SERVER_MESSAGE
 
 #define CLIENT_MESSAGE(id, type, name, phases, look, owes, taken_by, unread)
-#define SERVER_MESSAGE(id, type, name, phases, whole, taken_by) [type] = { name, type, phases, whole, TAKEN_AS_##taken_by },
+#define SERVER_MESSAGE(id, type, name, phases, whole, taken_by) \
+	[type] = { name, type, phases, whole, TAKEN_AS_##taken_by },
 const struct pg_server_message pg_server_messages[256] = {
 #include "tbl/message.tbl"
 };
@@ -77,16 +81,20 @@ const char *pg_read_string(struct pg_cursor *c)
 /* ---- command tags ---- */
 
 /* Macros, because memcmp() with a constant size is inlined. */
-#define BEGINS(tag, size, words) ((size) >= sizeof(words) && memcmp(tag, words, sizeof(words) - 1) == 0)
+#define BEGINS(tag, size, words) \
+	((size) >= sizeof(words) && memcmp(tag, words, sizeof(words) - 1) == 0)
 #define IS(tag, size, whole) ((size) == sizeof(whole) && memcmp(tag, whole, sizeof(whole)) == 0)
 
 /* Reads a tag by its first words. */
 static NEVER_INLINE enum pg_tag read_beginning(const uint8_t *tag, uint32_t size)
 {
 	if (BEGINS(tag, size, "ALTER "))
-		return IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE") ? TAG_ALTER_SESSIONS : TAG_ALTER;
+		return IS(tag, size, "ALTER ROLE") || IS(tag, size, "ALTER DATABASE")
+			       ? TAG_ALTER_SESSIONS
+			       : TAG_ALTER;
 	if (BEGINS(tag, size, "CREATE ")) {
-		bool is_relation = IS(tag, size, "CREATE TABLE") || IS(tag, size, "CREATE INDEX") || IS(tag, size, "CREATE SEQUENCE");
+		bool is_relation = IS(tag, size, "CREATE TABLE") || IS(tag, size, "CREATE INDEX") ||
+				   IS(tag, size, "CREATE SEQUENCE");
 
 		return is_relation ? TAG_CREATE : TAG_DEFINE;
 	}
@@ -171,10 +179,12 @@ bool pg_error_is_fatal(const uint8_t *at, size_t n)
 	bool fatal = false;
 
 	/* field by field, because the message may contain these words, too */
-	for (; n > 1 && (end = memchr(at, 0, n)) != NULL; n -= (size_t)(end + 1 - at), at = end + 1) {
+	for (; n > 1 && (end = memchr(at, 0, n)) != NULL;
+	     n -= (size_t)(end + 1 - at), at = end + 1) {
 		if (*at != 'S' && *at != 'V')
 			continue;
-		fatal = strcmp((const char *)at + 1, "FATAL") == 0 || strcmp((const char *)at + 1, "PANIC") == 0;
+		fatal = strcmp((const char *)at + 1, "FATAL") == 0 ||
+			strcmp((const char *)at + 1, "PANIC") == 0;
 		if (*at == 'V')
 			break;		/* not translated, unlike S */
 	}

@@ -1,13 +1,15 @@
 /*
  * Session parameters as shared sets ("Customized Options" for names with a dot).
  *
- * A set is built once, and then found by its values in a hash table: there is never more than one set with the same values, so that equal sets are
- * identical. Sets do not change; a connection with a changed value exchanges its pointer. Sets are reference counted; the last reference removes a
+ * A set is built once, and then found by its values in a hash table: there is never more than one
+ * set with the same values, so that equal sets are identical. Sets do not change; a connection with
+ * a changed value exchanges its pointer. Sets are reference counted; the last reference removes a
  * set from the table and frees it.
  *
- * Values are shared in the same way: each text exists once, and the key of a set is its row of pointers: the values of the tracked parameters, then
- * name and value of each other parameter, in the order of the names. The cost of a change depends on the size of the changed value, not on the other
- * values: a server may report any number of changes.
+ * Values are shared in the same way: each text exists once, and the key of a set is its row of
+ * pointers: the values of the tracked parameters, then name and value of each other parameter, in
+ * the order of the names. The cost of a change depends on the size of the changed value, not on the
+ * other values: a server may report any number of changes.
  */
 #include "pg/params.h"
 
@@ -40,14 +42,14 @@ static const char *const fixed_names[PARAM_FIXED] = {
 
 /* ---- values ---- */
 
-static struct params_text *text_of(const char *bytes)
+static struct params_text *params_text_of(const char *bytes)
 {
 	return (struct params_text *)(uintptr_t)(bytes - offsetof(struct params_text, bytes));
 }
 
 static void text_drop(struct params_table *table, const char *bytes)
 {
-	struct params_text *t = bytes ? text_of(bytes) : NULL;
+	struct params_text *t = bytes ? params_text_of(bytes) : NULL;
 
 	if (!t || --t->references)
 		return;
@@ -101,7 +103,8 @@ static void set_free(struct params_table *table, struct params *set)
 }
 
 /* Returns a reference to the set with this row; its texts are in the table. NULL: no memory. */
-static const struct params *set_of(struct params_table *table, const char *const *row, size_t others)
+static const struct params *params_set_of(struct params_table *table, const char *const *row,
+					  size_t others)
 {
 	size_t width = width_of(table, others);
 	struct params *set;
@@ -119,7 +122,7 @@ static const struct params *set_of(struct params_table *table, const char *const
 	for (size_t i = 0; i < width; i++) {
 		set->values[i] = row[i];
 		if (row[i])
-			text_of(row[i])->references++;
+			params_text_of(row[i])->references++;
 	}
 	HASH_ADD_KEYPTR(hh, table->sets, set->values, width * sizeof(*row), set);
 	if (!HASH_HAS(hh, set)) {
@@ -131,7 +134,7 @@ static const struct params *set_of(struct params_table *table, const char *const
 
 /* ---- the table ---- */
 
-static bool add_name(struct params_table *table, const char *name)
+static bool params_add_name(struct params_table *table, const char *name)
 {
 	char **names;
 
@@ -142,7 +145,8 @@ static bool add_name(struct params_table *table, const char *name)
 		return false;
 	table->names = names;
 	/* clients expect the spelling of the server */
-	names[table->count] = mem_copy_string(text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name);
+	names[table->count] = mem_copy_string(
+		text_equal_fold(name, "IntervalStyle") ? "IntervalStyle" : name);
 	return names[table->count] && ++table->count;
 }
 
@@ -155,13 +159,14 @@ struct params_table *params_table_new(const char *extra)
 	bool ok = table && list;
 
 	for (int i = 0; ok && i < PARAM_FIXED; i++)
-		ok = add_name(table, fixed_names[i]);
-	for (char *name = ok ? strtok_r(list, separators, &rest) : NULL; ok && name; name = strtok_r(NULL, separators, &rest))
-		ok = add_name(table, name);
+		ok = params_add_name(table, fixed_names[i]);
+	for (char *name = ok ? strtok_r(list, separators, &rest) : NULL; ok && name;
+	     name = strtok_r(NULL, separators, &rest))
+		ok = params_add_name(table, name);
 	mem_free(list);
 	nothing = ok ? row_new(table, 0) : NULL;
 	if (nothing)
-		table->none = set_of(table, nothing, 0);
+		table->none = params_set_of(table, nothing, 0);
 	mem_free(nothing);
 	if (table && !table->none)
 		params_table_free(&table);
@@ -225,7 +230,8 @@ const char *params_other_value(const struct params *set, const char *name)
 	return NULL;
 }
 
-const struct params *params_with(struct params_table *table, const struct params *base, int index, const char *value)
+const struct params *params_with(struct params_table *table, const struct params *base, int index,
+				 const char *value)
 {
 	const char *had = base->values[index], *has = NULL;
 	size_t width = width_of(table, base->others);
@@ -240,14 +246,15 @@ const struct params *params_with(struct params_table *table, const struct params
 	if (row) {
 		memcpy(row, base->values, width * sizeof(*row));
 		row[index] = has;
-		set = set_of(table, row, base->others);
+		set = params_set_of(table, row, base->others);
 	}
 	mem_free(row);
 	text_drop(table, has);
 	return set;
 }
 
-const struct params *params_with_others(struct params_table *table, const struct params *tracked, const struct params *others)
+const struct params *params_with_others(struct params_table *table, const struct params *tracked,
+					const struct params *others)
 {
 	const struct params *set = NULL;
 	const char **row;
@@ -257,8 +264,9 @@ const struct params *params_with_others(struct params_table *table, const struct
 	row = row_new(table, others->others);
 	if (row) {
 		memcpy(row, tracked->values, width_of(table, 0) * sizeof(*row));
-		memcpy(&row[table->count], &others->values[table->count], 2 * others->others * sizeof(*row));
-		set = set_of(table, row, others->others);
+		memcpy(&row[table->count], &others->values[table->count],
+		       2 * others->others * sizeof(*row));
+		set = params_set_of(table, row, others->others);
 	}
 	mem_free(row);
 	return set;
@@ -267,7 +275,8 @@ const struct params *params_with_others(struct params_table *table, const struct
 /* By name; with equal names, by position. */
 static int compare_pairs(const void *a, const void *b)
 {
-	const struct params_pair *one = *(const struct params_pair *const *)a, *two = *(const struct params_pair *const *)b;
+	const struct params_pair *one = *(const struct params_pair *const *)a,
+				 *two = *(const struct params_pair *const *)b;
 	int order = strcasecmp(one->name, two->name);
 
 	return order != 0 ? order : (one > two) - (one < two);
@@ -287,9 +296,11 @@ static const char *name_take(struct params_table *table, const char *name)
 	return text_take(table, lower);
 }
 
-/* Sorts the pairs by name, and keeps the last of several with one name. Returns the number of pairs that remain. A client that is not authenticated
-   sends the pairs, so that a quadratic search would be an attack. */
-static size_t put_in_order(const struct params_pair **ordered, const struct params_pair *pairs, size_t count)
+/* Sorts the pairs by name, and keeps the last of several with one name. Returns the number of pairs
+   that remain. A client that is not authenticated sends the pairs, so that a quadratic search would
+   be an attack. */
+static size_t put_in_order(const struct params_pair **ordered, const struct params_pair *pairs,
+			   size_t count)
 {
 	size_t left = 0;
 
@@ -303,10 +314,12 @@ static size_t put_in_order(const struct params_pair **ordered, const struct para
 	return left;
 }
 
-const struct params *params_of_values(struct params_table *table, const char *const *values, const struct params_pair *others, size_t count)
+const struct params *params_of_values(struct params_table *table, const char *const *values,
+				      const struct params_pair *others, size_t count)
 {
 	const struct params_pair **ordered = mem_try((count + 1) * sizeof(*ordered));
-	size_t left = ordered ? put_in_order(ordered, others, count) : 0, width = width_of(table, left);
+	size_t left = ordered ? put_in_order(ordered, others, count) : 0,
+	       width = width_of(table, left);
 	const char **row = row_new(table, left);
 	const struct params *set = NULL;
 	bool ok = ordered && row;
@@ -316,10 +329,11 @@ const struct params *params_of_values(struct params_table *table, const char *co
 	for (size_t i = 0; ok && i < left; i++) {
 		const char **pair = &row[width_of(table, i)];
 
-		ok = (pair[0] = name_take(table, ordered[i]->name)) != NULL && (pair[1] = text_take(table, ordered[i]->value)) != NULL;
+		ok = (pair[0] = name_take(table, ordered[i]->name)) != NULL &&
+		     (pair[1] = text_take(table, ordered[i]->value)) != NULL;
 	}
 	if (ok)
-		set = set_of(table, row, left);
+		set = params_set_of(table, row, left);
 	for (size_t i = 0; row && i < width; i++)
 		text_drop(table, row[i]);
 	mem_free(row);
@@ -327,8 +341,8 @@ const struct params *params_of_values(struct params_table *table, const char *co
 	return set;
 }
 
-/* Orders the i-th other parameter of a and the j-th of b by name: < 0: a is first; > 0: b is first; 0: equal names. An index may be the number of
-   parameters. */
+/* Orders the i-th other parameter of a and the j-th of b by name: < 0: a is first; > 0: b is first;
+   0: equal names. An index may be the number of parameters. */
 static int other_order(const struct params *a, size_t i, const struct params *b, size_t j)
 {
 	if (i == a->others || j == b->others)
@@ -336,7 +350,8 @@ static int other_order(const struct params *a, size_t i, const struct params *b,
 	return strcmp(params_other(a, i).name, params_other(b, j).name);
 }
 
-const struct params *params_overlay(struct params_table *table, const struct params *under, const struct params *over)
+const struct params *params_overlay(struct params_table *table, const struct params *under,
+				    const struct params *over)
 {
 	const struct params *set;
 	const char **row;
@@ -351,21 +366,22 @@ const struct params *params_overlay(struct params_table *table, const struct par
 		row[p] = over->values[p] ? over->values[p] : under->values[p];
 	while (i < under->others || j < over->others) {
 		int order = other_order(under, i, over, j);
-		struct params_pair pair = order < 0 ? params_other(under, i) : params_other(over, j);
+		struct params_pair pair = order < 0 ? params_other(under, i)
+						    : params_other(over, j);
 
 		i += order <= 0;
 		j += order >= 0;
 		row[width_of(table, others)] = pair.name;
 		row[width_of(table, others++) + 1] = pair.value;
 	}
-	set = set_of(table, row, others);
+	set = params_set_of(table, row, others);
 	mem_free(row);
 	return set;
 }
 
 /* ---- names ---- */
 
-static bool is_one_of(const char *name, const char *const *names, size_t count)
+static bool params_is_one_of(const char *name, const char *const *names, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (text_equal_fold(name, names[i]))
@@ -380,7 +396,9 @@ static bool has_form(const char *name)
 	const char *at;
 
 	for (at = name; *at; at++) {
-		if (*at == '.' ? begins : !isalpha((uint8_t)*at) && *at != '_' && (begins || !isdigit((uint8_t)*at)))
+		if (*at == '.' ? begins
+			       : !isalpha((uint8_t)*at) && *at != '_' &&
+					 (begins || !isdigit((uint8_t)*at)))
 			return false;
 		begins = *at == '.';
 	}
@@ -389,31 +407,50 @@ static bool has_form(const char *name)
 
 enum params_kind params_kind_of(const char *name)
 {
-	/* Words of the start-up message, which a server would accept in any case; the role, which state/server_session.c restores; parameters of the start of a
-	   session only; parameters that cannot be reset. */
+	/* Words of the start-up message, which a server would accept in any case; the role, which
+	   state/server_session.c restores; parameters of the start of a session only; parameters
+	   that cannot be reset. */
 	static const char *const fixed[] = {
-		"user", "database", "replication", "options",
-		"role", "session_authorization",
-		"ignore_system_indexes", "jit_debugging_support", "jit_profiling_support", "local_preload_libraries",
-		"session_preload_libraries", "log_connections", "log_disconnections", "post_auth_delay",
-		"seed", "transaction_isolation", "transaction_read_only", "transaction_deferrable",
+		"user",
+		"database",
+		"replication",
+		"options",
+		"role",
+		"session_authorization",
+		"ignore_system_indexes",
+		"jit_debugging_support",
+		"jit_profiling_support",
+		"local_preload_libraries",
+		"session_preload_libraries",
+		"log_connections",
+		"log_disconnections",
+		"post_auth_delay",
+		"seed",
+		"transaction_isolation",
+		"transaction_read_only",
+		"transaction_deferrable",
 	};
 	/* these end or delay a server connection without a client, or of another client */
-	static const char *const harmful[] = { "idle_session_timeout", "transaction_timeout", "default_transaction_deferrable" };
+	static const char *const harmful[] = { "idle_session_timeout", "transaction_timeout",
+					       "default_transaction_deferrable" };
 
 	if (!has_form(name))
 		return PARAMS_MALFORMED;
 	/* pgweir sets parameters with the second prefix itself, also for other clients */
-	if (strncasecmp(name, "_pq_.", 5) == 0 || strncasecmp(name, "pgweir.", 7) == 0 || is_one_of(name, fixed, sizeof(fixed) / sizeof(fixed[0])))
+	if (strncasecmp(name, "_pq_.", 5) == 0 || strncasecmp(name, "pgweir.", 7) == 0 ||
+	    params_is_one_of(name, fixed, sizeof(fixed) / sizeof(fixed[0])))
 		return PARAMS_FIXED;
-	return is_one_of(name, harmful, sizeof(harmful) / sizeof(harmful[0])) ? PARAMS_RESTORABLE : PARAMS_SETTABLE;
+	return params_is_one_of(name, harmful, sizeof(harmful) / sizeof(harmful[0]))
+		       ? PARAMS_RESTORABLE
+		       : PARAMS_SETTABLE;
 }
 
 /* ---- the meaning of statements ---- */
 
 /*
- * The meaning of a statement depends on all parameters but application_name and parameters with a dot, which belong to an extension or to the client
- * itself (app.tenant). Clients that differ only in these share their prepared statements.
+ * The meaning of a statement depends on all parameters but application_name and parameters with a
+ * dot, which belong to an extension or to the client itself (app.tenant). Clients that differ only
+ * in these share their prepared statements.
  */
 
 /* Returns the index of the next other parameter, from i, that affects the meaning. */
@@ -424,7 +461,8 @@ static size_t next_with_meaning(const struct params *set, size_t i)
 	return i;
 }
 
-bool params_read_alike(const struct params_table *table, const struct params *a, const struct params *b)
+bool params_read_alike(const struct params_table *table, const struct params *a,
+		       const struct params *b)
 {
 	size_t i, j;
 
@@ -433,10 +471,12 @@ bool params_read_alike(const struct params_table *table, const struct params *a,
 	for (int p = 0; p < params_count(table); p++)
 		if (p != PARAM_APPLICATION_NAME && params_get(a, p) != params_get(b, p))
 			return false;
-	for (i = next_with_meaning(a, 0), j = next_with_meaning(b, 0); i < a->others && j < b->others;
+	for (i = next_with_meaning(a, 0), j = next_with_meaning(b, 0);
+	     i < a->others && j < b->others;
 	     i = next_with_meaning(a, i + 1), j = next_with_meaning(b, j + 1))
 		/* each text exists once: equal texts have one address */
-		if (params_other(a, i).name != params_other(b, j).name || params_other(a, i).value != params_other(b, j).value)
+		if (params_other(a, i).name != params_other(b, j).name ||
+		    params_other(a, i).value != params_other(b, j).value)
 			return false;
 	return i == a->others && j == b->others;
 }
@@ -468,13 +508,16 @@ const struct params *params_for_reading(struct params_table *table, const struct
 /* ---- SQL ---- */
 
 /*
- * The SQL is one simple Query (an implicit transaction) of set_config calls and RESETs. set_config takes any value as one string, also a value that
- * SET would read as a list of identifiers (search_path), an identifier or a unit.
+ * The SQL is one simple Query (an implicit transaction) of set_config calls and RESETs. set_config
+ * takes any value as one string, also a value that SET would read as a list of identifiers
+ * (search_path), an identifier or a unit.
  *
- * A value is written between E quotes, with quotes and backslashes doubled, which has the same meaning with either value of
- * standard_conforming_strings. It also has the same meaning in every client encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the
- * byte of a backslash may be the second half of a character: a doubled one would begin an escape. Between dollar quotes nothing is doubled, so a
- * value with a backslash that is not ASCII is written between dollar quotes.
+ * A value is written between E quotes, with quotes and backslashes doubled, which has the same
+ * meaning with either value of standard_conforming_strings. It also has the same meaning in every
+ * client encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a
+ * backslash may be the second half of a character: a doubled one would begin an escape. Between
+ * dollar quotes nothing is doubled, so a value with a backslash that is not ASCII is written
+ * between dollar quotes.
  */
 static void append_value(struct bytes *sql, const char *value)
 {
@@ -510,12 +553,14 @@ static void append_value(struct bytes *sql, const char *value)
 enum params_step {
 	STEP_NONE,
 	STEP_SET,
-	STEP_NOTED,				/* to the value that pgweir has noted for the server */
+	/* to the value that pgweir has noted for the server */
+	STEP_NOTED,
 	STEP_CAREFUL,				/* RESET if the parameter exists and is changed */
 	STEP_RESET,
 };
 
-static enum params_step step_of(const char *have, const char *want, bool is_unknown, bool is_noted, bool is_fixed)
+static enum params_step step_of(const char *have, const char *want, bool is_unknown, bool is_noted,
+				bool is_fixed)
 {
 	if (want)
 		return have && !is_unknown && strcmp(have, want) == 0 ? STEP_NONE : STEP_SET;
@@ -526,24 +571,30 @@ static enum params_step step_of(const char *have, const char *want, bool is_unkn
 	return have || is_fixed ? STEP_RESET : STEP_CAREFUL;
 }
 
-/* Appends columns for untracked parameters: the parameters to reset (`back`), or the parameters to set; with `all` also the unchanged parameters.
-   Returns their number. set_config with NULL is a RESET, and accepts names with a reserved word. */
-static int append_others(const struct params *have, const struct params *want, bool back, bool all, int before, struct bytes *sql)
+/* Appends columns for untracked parameters: the parameters to reset (`back`), or the parameters to
+   set; with `all` also the unchanged parameters. Returns their number. set_config with NULL is a
+   RESET, and accepts names with a reserved word. */
+static int append_others(const struct params *have, const struct params *want, bool back, bool all,
+			 int before, struct bytes *sql)
 {
 	size_t i = 0, j = 0;
 	int count = 0;
 
 	while (i < params_others(have) || j < params_others(want)) {
 		int order = other_order(have, i, want, j);
-		const char *had = order <= 0 ? params_other(have, i).value : NULL, *value = order >= 0 ? params_other(want, j).value : NULL;
-		const char *name = order <= 0 ? params_other(have, i).name : params_other(want, j).name;
+		const char *had = order <= 0 ? params_other(have, i).value : NULL,
+			   *value = order >= 0 ? params_other(want, j).value : NULL;
+		const char *name = order <= 0 ? params_other(have, i).name
+					      : params_other(want, j).name;
 
 		i += order <= 0;
 		j += order >= 0;
 		/* each text exists once: equal texts have one address */
-		if ((had == value && !all) || back == (value != NULL) || strcmp(name, PARAMS_ROLE) == 0)
+		if ((had == value && !all) || back == (value != NULL) ||
+		    strcmp(name, PARAMS_ROLE) == 0)
 			continue;
-		bytes_append_format(sql, "%spg_catalog.set_config('%s',", before + count++ ? "," : "SELECT ", name);
+		bytes_append_format(sql, "%spg_catalog.set_config('%s',",
+				    before + count++ ? "," : "SELECT ", name);
 		if (value)
 			append_value(sql, value);
 		else
@@ -553,8 +604,8 @@ static int append_others(const struct params *have, const struct params *want, b
 	return count;
 }
 
-int params_sql(const struct params_table *table, const struct params *have, const struct params *want, uint64_t unknown, const char *noted,
-	       struct bytes *sql)
+int params_sql(const struct params_table *table, const struct params *have,
+	       const struct params *want, uint64_t unknown, const char *noted, struct bytes *sql)
 {
 	const char *resets[64];
 	int selected = 0, reset = 0;
@@ -563,7 +614,8 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 		return 0;
 	for (int i = 0; i < params_count(table); i++) {
 		const char *name = params_name(table, i), *value = params_get(want, i);
-		enum params_step step = step_of(params_get(have, i), value, unknown >> i & 1, noted && i == PARAM_SEARCH_PATH, i < PARAM_FIXED);
+		enum params_step step = step_of(params_get(have, i), value, unknown >> i & 1,
+						noted && i == PARAM_SEARCH_PATH, i < PARAM_FIXED);
 
 		if (step == STEP_RESET)
 			resets[reset++] = name;
@@ -575,16 +627,26 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 			append_value(sql, value);
 			bytes_append_text(sql, ",false)");
 		} else if (step == STEP_NOTED) {
-			/* the result does not contain the value, because the client's encoding may lack some of its characters */
-			bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog.convert_from(pg_catalog.decode('");
+			/* the result does not contain the value, because the client's encoding may
+			   lack some of its characters */
+			bytes_append_text(sql, "pg_catalog.set_config('search_path',pg_catalog."
+					       "convert_from(pg_catalog.decode('");
 			bytes_append_text(sql, noted);
-			bytes_append_text(sql, "','hex'),pg_catalog.getdatabaseencoding()),false) IS NULL");
+			bytes_append_text(
+				sql, "','hex'),pg_catalog.getdatabaseencoding()),false) IS NULL");
 		} else {
-			/* The parameter may be unchanged, or unknown to the server, or this role may not change it. A changed parameter exists, and
-			   the role that changed it may RESET it. (Names with a dot, and a few more, are not in the view.) */
-			bytes_append_format(sql, "CASE WHEN pg_catalog.current_setting('%s',true) IS NOT NULL AND NOT EXISTS (SELECT FROM "
-					    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
-					    "setting OPERATOR(pg_catalog.=) reset_val) THEN pg_catalog.set_config('%s',NULL,false) END", name, name, name);
+			/* The parameter may be unchanged, or unknown to the server, or this role
+			   may not change it. A changed parameter exists, and the role that changed
+			   it may RESET it. (Names with a dot, and a few more, are not in the
+			   view.) */
+			bytes_append_format(sql,
+					    "CASE WHEN pg_catalog.current_setting('%s',true) IS "
+					    "NOT NULL AND NOT EXISTS (SELECT FROM "
+					    "pg_catalog.pg_settings WHERE pg_catalog.lower(name) "
+					    "OPERATOR(pg_catalog.=) pg_catalog.lower('%s') AND "
+					    "setting OPERATOR(pg_catalog.=) reset_val) THEN "
+					    "pg_catalog.set_config('%s',NULL,false) END",
+					    name, name, name);
 		}
 	}
 	/* resets first: two names may belong to one parameter (sort_mem, work_mem) */
@@ -596,9 +658,10 @@ int params_sql(const struct params_table *table, const struct params *have, cons
 }
 
 static const char without_timeout[] =
-	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
-	"pg_catalog.set_config('statement_timeout','0',true);"
-	"SELECT pg_catalog.count(pg_catalog.set_config(n,v,false)) FROM (VALUES ";
+	"SELECT "
+	"pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),"
+	"true),pg_catalog.set_config('statement_timeout','0',true);SELECT "
+	"pg_catalog.count(pg_catalog.set_config(n,v,false)) FROM (VALUES ";
 
 static void append_row(struct bytes *sql, int before, const char *name, const char *value)
 {
@@ -608,10 +671,11 @@ static void append_row(struct bytes *sql, int before, const char *name, const ch
 	bytes_append_u8(sql, ')');
 }
 
-/* statement_timeout is 0 for this query, and its former value is compared with reset_val, which is in milliseconds. A parameter with a dot that no
-   extension has defined is not in the view, and is empty after a RESET. */
-int params_sql_after_reset(const struct params_table *table, const struct params *without, const struct params *first, bool was_reset,
-			   struct bytes *sql)
+/* statement_timeout is 0 for this query, and its former value is compared with reset_val, which is
+   in milliseconds. A parameter with a dot that no extension has defined is not in the view, and is
+   empty after a RESET. */
+int params_sql_after_reset(const struct params_table *table, const struct params *without,
+			   const struct params *first, bool was_reset, struct bytes *sql)
 {
 	const char *reset = was_reset ? "true" : "false";
 	int count = 0;
@@ -621,16 +685,23 @@ int params_sql_after_reset(const struct params_table *table, const struct params
 			append_row(sql, count++, params_name(table, i), params_get(first, i));
 	for (size_t i = 0; i < params_others(first); i++)
 		if (strcmp(params_other(first, i).name, PARAMS_ROLE) != 0)
-			append_row(sql, count++, params_other(first, i).name, params_other(first, i).value);
+			append_row(sql, count++, params_other(first, i).name,
+				   params_other(first, i).value);
 	if (count == 0)
 		return 0;
-	bytes_append_format(sql, ") f(n,v) LEFT JOIN pg_catalog.pg_settings s ON pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) pg_catalog.lower(n) "
-			    "WHERE CASE WHEN s.name IS NULL THEN %s AND pg_catalog.strpos(n,'.') OPERATOR(pg_catalog.>) 0 AND "
-			    "COALESCE(pg_catalog.current_setting(n,true),'') OPERATOR(pg_catalog.=) '' "
-			    "WHEN s.name OPERATOR(pg_catalog.=) 'statement_timeout' THEN %s AND "
-			    "pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval OPERATOR(pg_catalog.=) "
+	bytes_append_format(sql,
+			    ") f(n,v) LEFT JOIN pg_catalog.pg_settings s ON "
+			    "pg_catalog.lower(s.name) OPERATOR(pg_catalog.=) pg_catalog.lower(n) "
+			    "WHERE CASE WHEN s.name IS NULL THEN %s AND pg_catalog.strpos(n,'.') "
+			    "OPERATOR(pg_catalog.>) 0 AND "
+			    "COALESCE(pg_catalog.current_setting(n,true),'') "
+			    "OPERATOR(pg_catalog.=) '' WHEN s.name OPERATOR(pg_catalog.=) "
+			    "'statement_timeout' THEN %s AND "
+			    "pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
+			    "OPERATOR(pg_catalog.=) "
 			    "(pg_catalog.concat(s.reset_val,'ms'))::pg_catalog.interval "
-			    "ELSE s.source OPERATOR(pg_catalog.<>) 'session' END", reset, reset);
+			    "ELSE s.source OPERATOR(pg_catalog.<>) 'session' END",
+			    reset, reset);
 	return count;
 }
 
@@ -651,8 +722,8 @@ void params_pack(struct bytes *out, const struct params_table *table, const stru
 	pack_text(out, NULL);
 }
 
-/* A parameter that the other process tracks, and this one does not, becomes a parameter of the client: so there may be more of them than a client
-   may ask for. */
+/* A parameter that the other process tracks, and this one does not, becomes a parameter of the
+   client: so there may be more of them than a client may ask for. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table)
 {
 	const char **values = mem_try((size_t)params_count(table) * sizeof(*values)), *name, *value;
@@ -669,9 +740,11 @@ const struct params *params_unpack(struct unpack *in, struct params_table *table
 			continue;
 		if (index >= 0) {
 			values[index] = value;
-		} else if (params_kind_of(name) >= PARAMS_RESTORABLE || strcmp(name, PARAMS_ROLE) == 0) {
+		} else if (params_kind_of(name) >= PARAMS_RESTORABLE ||
+			   strcmp(name, PARAMS_ROLE) == 0) {
 			if (count % PARAMS_OTHERS_MOST == 0) {
-				larger = mem_resize(others, (count + PARAMS_OTHERS_MOST) * sizeof(*others));
+				larger = mem_resize(others,
+						    (count + PARAMS_OTHERS_MOST) * sizeof(*others));
 				in->bad |= !larger;
 				others = larger ? larger : others;
 			}

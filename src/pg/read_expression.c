@@ -1,5 +1,6 @@
 /*
- * Expressions in SQL texts that only read ("Value Expressions" in the PostgreSQL documentation): operands and operators by turns. See read_text.c.
+ * Expressions in SQL texts that only read ("Value Expressions" in the PostgreSQL documentation):
+ * operands and operators by turns. See read_text.c.
  */
 #include "pg/read_reader.h"
 
@@ -8,7 +9,8 @@
 /* xmin and similar columns. */
 static bool is_system_column(const struct lex_token *t)
 {
-	return t->text_size == 4 && (begins(t, "xm") || begins(t, "cm")) && word_of(&(struct lex_token){ LEX_WORD, t->text, 4, t->text, 4 }) == WORD_REFUSED;
+	return t->text_size == 4 && (begins(t, "xm") || begins(t, "cm")) &&
+	       word_of(&(struct lex_token){ LEX_WORD, t->text, 4, t->text, 4 }) == WORD_REFUSED;
 }
 
 bool reader_take_path(struct query_reader *r, struct lex_token first, struct read_path *p)
@@ -44,9 +46,11 @@ bool reader_take_call(struct query_reader *r, const struct read_path *p, enum ex
 	if (p->has_star || p->count > 2)
 		return false;
 	if (!word_is_listed(r->functions, p)) {
-		if (p->count == 2 && !(begins(&p->parts[0], "pg_catalog") && p->parts[0].text_size == 10))
+		if (p->count == 2 &&
+		    !(begins(&p->parts[0], "pg_catalog") && p->parts[0].text_size == 10))
 			return false;
-		if (!is_plain(name) || !word_is_read_function(name) || !report(r, READ_NAME_FUNCTION, name))
+		if (!is_plain(name) || !word_is_read_function(name) ||
+		    !report(r, READ_NAME_FUNCTION, name))
 			return false;
 	}
 	reader_next(r);
@@ -86,20 +90,24 @@ static bool take_type(struct query_reader *r, struct lex_token first)
 {
 	struct read_path p;
 
-	if (!is_identifier(&first) || !reader_take_path(r, first, &p) || p.has_star || p.count > 2 || !report(r, READ_NAME_TYPE, &p.parts[p.count - 1]))
+	if (!is_identifier(&first) || !reader_take_path(r, first, &p) || p.has_star ||
+	    p.count > 2 || !report(r, READ_NAME_TYPE, &p.parts[p.count - 1]))
 		return false;
 	if (p.count == 1 && first.kind == LEX_WORD) {
 		enum word word = word_of(&first);
 
 		if (!word_may_be_name(word))
 			return false;
-		if (lex_is(&first, "national") && !take_word(r, "character") && !take_word(r, "char"))
+		if (lex_is(&first, "national") && !take_word(r, "character") &&
+		    !take_word(r, "char"))
 			return false;
-		if (lex_is(&first, "double") ? !take_word(r, "precision") : !take_word(r, "varying") && word == WORD_INTERVAL)
+		if (lex_is(&first, "double") ? !take_word(r, "precision")
+					     : !take_word(r, "varying") && word == WORD_INTERVAL)
 			skip_interval_fields(r);
 		if (!take_modifiers(r))
 			return false;
-		if (word == WORD_TIME && (take_word(r, "with") || take_word(r, "without")) && !(take_word(r, "time") && take_word(r, "zone")))
+		if (word == WORD_TIME && (take_word(r, "with") || take_word(r, "without")) &&
+		    !(take_word(r, "time") && take_word(r, "zone")))
 			return false;
 	} else if (!take_modifiers(r)) {
 		return false;
@@ -161,7 +169,8 @@ static bool step_operator_mark(struct query_reader *r, const struct lex_token *t
 			return expect(r, EXPECTS_OPERAND);
 		}
 	/* the name of an argument */
-	return size == 2 && memcmp(t->at, "=>", 2) == 0 && r->top->kind == FRAME_ARGUMENTS && expect(r, EXPECTS_OPERAND);
+	return size == 2 && memcmp(t->at, "=>", 2) == 0 && r->top->kind == FRAME_ARGUMENTS &&
+	       expect(r, EXPECTS_OPERAND);
 }
 
 /* ---- expressions ---- */
@@ -214,7 +223,8 @@ static bool step_operand_mark(struct query_reader *r, const struct lex_token *t)
 		/* f() */
 		return reader_step_end(r, t);
 	case '[':
-		return kind == FRAME_INDEX && open_frame(r, FRAME_INDEX, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
+		return kind == FRAME_INDEX &&
+		       open_frame(r, FRAME_INDEX, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
 	case ']':
 		return kind == FRAME_INDEX && close_frame(r);
 	case ':':
@@ -224,7 +234,9 @@ static bool step_operand_mark(struct query_reader *r, const struct lex_token *t)
 	case '.':
 		return lex_is_digit(peek(r)) && take_number(r, t->at + 1);
 	case '*':
-		return (kind == FRAME_ARGUMENTS || (kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST)) && expect(r, EXPECTS_OPERATOR);
+		return (kind == FRAME_ARGUMENTS ||
+			(kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST)) &&
+		       expect(r, EXPECTS_OPERATOR);
 	default:
 		return step_operator_mark(r, t);
 	}
@@ -245,7 +257,9 @@ static bool take_named_operand(struct query_reader *r, const struct lex_token *t
 		reader_next(r);
 		if (word == WORD_INTERVAL)
 			skip_interval_fields(r);
-		return !p.has_star && p.count <= 2 && report(r, READ_NAME_TYPE, &p.parts[p.count - 1]) && expect(r, EXPECTS_OPERATOR);
+		return !p.has_star && p.count <= 2 &&
+		       report(r, READ_NAME_TYPE, &p.parts[p.count - 1]) &&
+		       expect(r, EXPECTS_OPERATOR);
 	}
 	if (is_system_column(&p.parts[p.count - 1]))
 		return false;
@@ -274,7 +288,8 @@ static bool take_time(struct query_reader *r, const struct lex_token *t)
 /* A keyword with a parenthesis. */
 static bool take_parenthesis(struct query_reader *r, enum frame_kind kind)
 {
-	return take_mark(r, '(') && open_frame(r, kind, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
+	return take_mark(r, '(') &&
+	       open_frame(r, kind, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
 }
 
 static bool step_operand_word(struct query_reader *r, const struct lex_token *t)
@@ -297,7 +312,9 @@ static bool step_operand_word(struct query_reader *r, const struct lex_token *t)
 	case WORD_DISTINCT:
 		if (kind != FRAME_ARGUMENTS && kind != FRAME_QUERY)
 			return false;
-		return !take_word(r, "on") || (take_mark(r, '(') && open_frame(r, FRAME_LIST, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERAND));
+		return !take_word(r, "on") ||
+		       (take_mark(r, '(') &&
+			open_frame(r, FRAME_LIST, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERAND));
 	case WORD_VALUE:
 		return !calls ? expect(r, EXPECTS_OPERATOR) : take_parenthesis(r, FRAME_LIST);
 	case WORD_CASE:
@@ -307,11 +324,15 @@ static bool step_operand_word(struct query_reader *r, const struct lex_token *t)
 	case WORD_EXISTS:
 		return take_parenthesis(r, FRAME_LIST);
 	case WORD_ARRAY:
-		return take_mark(r, '[') ? open_frame(r, FRAME_INDEX, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR) : take_parenthesis(r, FRAME_LIST);
+		return take_mark(r, '[') ? open_frame(r, FRAME_INDEX, CLAUSE_OTHER, EXPECTS_OPERAND,
+						      EXPECTS_OPERATOR)
+					 : take_parenthesis(r, FRAME_LIST);
 	case WORD_CAST:
 		return take_parenthesis(r, FRAME_CAST);
 	case WORD_SPECIAL:
-		return calls ? report(r, READ_NAME_FUNCTION, t) && take_parenthesis(r, FRAME_SPECIAL) : take_named_operand(r, t, word);
+		return calls ? report(r, READ_NAME_FUNCTION, t) &&
+				       take_parenthesis(r, FRAME_SPECIAL)
+			     : take_named_operand(r, t, word);
 	case WORD_SIDE:
 	case WORD_FROM:
 		/* trim(BOTH FROM a) */
@@ -324,10 +345,12 @@ static bool step_operand_word(struct query_reader *r, const struct lex_token *t)
 		/* FALLTHROUGH */
 	case WORD_ROLLUP:
 		if (calls)
-			return (word == WORD_GROUPING || r->top->clause == CLAUSE_GROUP) && take_parenthesis(r, FRAME_LIST);
+			return (word == WORD_GROUPING || r->top->clause == CLAUSE_GROUP) &&
+			       take_parenthesis(r, FRAME_LIST);
 		return take_named_operand(r, t, word);
 	case WORD_ARGUMENTS:
-		return calls ? take_parenthesis(r, FRAME_ARGUMENTS) : take_named_operand(r, t, word);
+		return calls ? take_parenthesis(r, FRAME_ARGUMENTS)
+			     : take_named_operand(r, t, word);
 	case WORD_TIME:
 		return take_time(r, t);
 	case WORD_INTERVAL:
@@ -365,7 +388,8 @@ static bool take_field(struct query_reader *r)
 
 	if (lex_is_mark(&t, '*'))
 		return true;
-	return is_identifier(&t) && !begins(&t, "pg_") && !is_system_column(&t) && report(r, READ_NAME_ATTRIBUTE, &t) && peek(r) != '(';
+	return is_identifier(&t) && !begins(&t, "pg_") && !is_system_column(&t) &&
+	       report(r, READ_NAME_ATTRIBUTE, &t) && peek(r) != '(';
 }
 
 static bool step_operator_byte(struct query_reader *r, const struct lex_token *t)
@@ -395,7 +419,8 @@ static bool step_operator_byte(struct query_reader *r, const struct lex_token *t
 static bool take_test(struct query_reader *r)
 {
 	take_word(r, "not");
-	if (take_word(r, "null") || take_word(r, "true") || take_word(r, "false") || take_word(r, "unknown"))
+	if (take_word(r, "null") || take_word(r, "true") || take_word(r, "false") ||
+	    take_word(r, "unknown"))
 		return true;
 	return take_word(r, "distinct") && take_word(r, "from") && expect(r, EXPECTS_OPERAND);
 }
@@ -406,9 +431,11 @@ static bool take_call_clause(struct query_reader *r, enum word word)
 	struct lex_token name;
 
 	if (word == WORD_FILTER)
-		return take_mark(r, '(') && take_word(r, "where") && open_frame(r, FRAME_LIST, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
+		return take_mark(r, '(') && take_word(r, "where") &&
+		       open_frame(r, FRAME_LIST, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
 	if (word == WORD_WITHIN)
-		return take_word(r, "group") && take_mark(r, '(') && take_word(r, "order") && take_word(r, "by") &&
+		return take_word(r, "group") && take_mark(r, '(') && take_word(r, "order") &&
+		       take_word(r, "by") &&
 		       open_frame(r, FRAME_LIST, CLAUSE_ORDER, EXPECTS_OPERAND, EXPECTS_OPERATOR);
 	if (take_mark(r, '('))
 		return open_frame(r, FRAME_WINDOW, CLAUSE_OTHER, EXPECTS_WINDOW, EXPECTS_OPERATOR);
@@ -423,7 +450,8 @@ static bool take_as(struct query_reader *r)
 
 	if (r->top->kind == FRAME_CAST)
 		return take_type(r, t);
-	return r->top->kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST && is_identifier(&t) && expect(r, EXPECTS_END_OF_COLUMN);
+	return r->top->kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST && is_identifier(&t) &&
+	       expect(r, EXPECTS_END_OF_COLUMN);
 }
 
 static bool take_collation(struct query_reader *r)
@@ -443,12 +471,14 @@ static bool step_operator_word(struct query_reader *r, const struct lex_token *t
 	if (word == WORD_NOT) {
 		next = reader_next(r);
 		word = word_of(&next);
-		if (word != WORD_IN && word != WORD_LIKE && word != WORD_BETWEEN && word != WORD_SIMILAR)
+		if (word != WORD_IN && word != WORD_LIKE && word != WORD_BETWEEN &&
+		    word != WORD_SIMILAR)
 			return false;
 	}
 	switch (word) {
 	case WORD_NAME:
-		return is_identifier(t) && kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST && expect(r, EXPECTS_END_OF_COLUMN);
+		return is_identifier(t) && kind == FRAME_QUERY && r->top->clause == CLAUSE_LIST &&
+		       expect(r, EXPECTS_END_OF_COLUMN);
 	case WORD_AND:
 	case WORD_LIKE:
 	case WORD_OVERLAPS:
@@ -462,7 +492,8 @@ static bool step_operator_word(struct query_reader *r, const struct lex_token *t
 		return take_word(r, "to") && expect(r, EXPECTS_OPERAND);
 	case WORD_IN:
 		/* position(a IN b) */
-		return kind == FRAME_SPECIAL && peek(r) != '(' ? expect(r, EXPECTS_OPERAND) : take_parenthesis(r, FRAME_LIST);
+		return kind == FRAME_SPECIAL && peek(r) != '(' ? expect(r, EXPECTS_OPERAND)
+							       : take_parenthesis(r, FRAME_LIST);
 	case WORD_IS:
 		return take_test(r);
 	case WORD_ISNULL:
@@ -474,7 +505,8 @@ static bool step_operator_word(struct query_reader *r, const struct lex_token *t
 	case WORD_ASC:
 		return r->top->clause == CLAUSE_ORDER;
 	case WORD_NULLS:
-		return r->top->clause == CLAUSE_ORDER && (take_word(r, "first") || take_word(r, "last"));
+		return r->top->clause == CLAUSE_ORDER &&
+		       (take_word(r, "first") || take_word(r, "last"));
 	case WORD_OVER:
 	case WORD_FILTER:
 	case WORD_WITHIN:
@@ -488,7 +520,8 @@ static bool step_operator_word(struct query_reader *r, const struct lex_token *t
 	case WORD_PART:
 		return kind == FRAME_SPECIAL && expect(r, EXPECTS_OPERAND);
 	case WORD_FROM:
-		return kind == FRAME_SPECIAL ? expect(r, EXPECTS_OPERAND) : reader_take_clause(r, word);
+		return kind == FRAME_SPECIAL ? expect(r, EXPECTS_OPERAND)
+					     : reader_take_clause(r, word);
 	case WORD_ORDER:
 		if (kind == FRAME_ARGUMENTS)
 			return take_word(r, "by") && begin_clause(r, CLAUSE_ORDER, EXPECTS_OPERAND);
@@ -496,7 +529,8 @@ static bool step_operator_word(struct query_reader *r, const struct lex_token *t
 	case WORD_ROW:
 		return r->top->clause == CLAUSE_LIMIT;
 	case WORD_ROWS:
-		return reader_take_window_part(r, word) || (r->top->clause == CLAUSE_LIMIT && lex_is(t, "rows"));
+		return reader_take_window_part(r, word) ||
+		       (r->top->clause == CLAUSE_LIMIT && lex_is(t, "rows"));
 	default:
 		return reader_step_end(r, t);
 	}

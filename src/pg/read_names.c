@@ -1,12 +1,15 @@
 /*
  * Texts that only read (read_text.c), reduced to what their verdict depends on.
  *
- * A verdict depends on the tokens of a text without its literals, and on the catalogue's answer about its names. So texts that differ in their literals
- * share a verdict (read_text_mask()), and the verdicts of all texts hold as long as the catalogue gives the same answer about all of their names at once:
- * each part of the question is "there is no such object with one of these names", so the question about the union of the names is true if and only if the
- * question about each text is true.
+ * A verdict depends on the tokens of a text without its literals, and on the catalogue's answer
+ * about its names. So texts that differ in their literals share a verdict (read_text_mask()), and
+ * the verdicts of all texts hold as long as the catalogue gives the same answer about all of their
+ * names at once: each part of the question is "there is no such object with one of these names", so
+ * the question about the union of the names is true if and only if the question about each text is
+ * true.
  *
- * Invariant: in a set, a name of kind READ_NAME_SCHEMA is followed by the relation that it belongs to, as in struct read_names.
+ * Invariant: in a set, a name of kind READ_NAME_SCHEMA is followed by the relation that it belongs
+ * to, as in struct read_names.
  */
 #include "pg/read_names.h"
 
@@ -25,9 +28,11 @@ static bool is_quoted_name(const uint8_t *text, const struct read_name *name)
 	return name->at > 0 && text[name->at - 1] == '"';
 }
 
-static bool is_same_name(const uint8_t *text, const struct read_name *a, const uint8_t *of_b, const struct read_name *b)
+static bool is_same_name(const uint8_t *text, const struct read_name *a, const uint8_t *of_b,
+			 const struct read_name *b)
 {
-	return a->kind == b->kind && a->size == b->size && is_quoted_name(text, a) == is_quoted_name(of_b, b) &&
+	return a->kind == b->kind && a->size == b->size &&
+	       is_quoted_name(text, a) == is_quoted_name(of_b, b) &&
 	       memcmp(text + a->at, of_b + b->at, a->size) == 0;
 }
 
@@ -37,7 +42,8 @@ static const struct read_name *schema_of(const struct read_name *list, unsigned 
 	return i > 0 && list[i - 1].kind == READ_NAME_SCHEMA ? &list[i - 1] : NULL;
 }
 
-static bool has_name(const struct read_set *set, const uint8_t *text, const struct read_name *list, unsigned i)
+static bool names_has_name(const struct read_set *set, const uint8_t *text,
+			   const struct read_name *list, unsigned i)
 {
 	const struct read_name *schema = schema_of(list, i), *own;
 	const uint8_t *own_text = bytes_front(&set->text);
@@ -54,7 +60,8 @@ static bool has_name(const struct read_set *set, const uint8_t *text, const stru
 	return false;
 }
 
-static void append_name_to_set(struct read_set *set, const uint8_t *text, const struct read_name *name)
+static void append_name_to_set(struct read_set *set, const uint8_t *text,
+			       const struct read_name *name)
 {
 	struct read_name own = *name;
 
@@ -64,14 +71,16 @@ static void append_name_to_set(struct read_set *set, const uint8_t *text, const 
 	bytes_append(&set->list, &own, sizeof(own));
 }
 
-bool read_set_add(struct read_set *set, const uint8_t *text, const struct read_name *list, unsigned count, uint64_t operators)
+bool read_set_add(struct read_set *set, const uint8_t *text, const struct read_name *list,
+		  unsigned count, uint64_t operators)
 {
 	for (unsigned i = 0; i < count; i++) {
 		const struct read_name *schema = schema_of(list, i);
 
-		if (list[i].kind == READ_NAME_SCHEMA || has_name(set, text, list, i))
+		if (list[i].kind == READ_NAME_SCHEMA || names_has_name(set, text, list, i))
 			continue;
-		if (bytes_size(&set->list) / sizeof(*list) + 2 > READ_SET_MOST || bytes_size(&set->text) + 2 * (UINT8_MAX + 1) > UINT16_MAX)
+		if (bytes_size(&set->list) / sizeof(*list) + 2 > READ_SET_MOST ||
+		    bytes_size(&set->text) + 2 * (UINT8_MAX + 1) > UINT16_MAX)
 			return false;
 		if (schema)
 			append_name_to_set(set, text, schema);
@@ -123,7 +132,8 @@ size_t read_text_mask(const uint8_t *text, size_t size, uint8_t *masked, size_t 
 	size_t used = 0;
 
 	while (t = lex_next(&lexer), t.kind != LEX_END) {
-		bool is_string = t.kind == LEX_STRING && *t.at == '\'', is_literal = is_string || (is_number(&t) && !is_parameter);
+		bool is_string = t.kind == LEX_STRING && *t.at == '\'',
+		     is_literal = is_string || (is_number(&t) && !is_parameter);
 		const char *word = is_string ? "''" : is_literal ? "0" : t.at;
 		size_t length = is_string ? 2 : is_literal ? 1 : t.size;
 

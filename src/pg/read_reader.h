@@ -6,8 +6,9 @@
 #include "pg/read_words.h"
 
 /*
- * The reader of texts that only read: see read_text.c. Functions return false if the text is refused. A function take_x() reads tokens after the current
- * one, and step_x() reads the current one.
+ * The reader of texts that only read: see read_text.c. Functions return false if the text is
+ * refused. A function take_x() reads tokens after the current one, and step_x() reads the current
+ * one.
  */
 #define READ_DEPTH_MOST 64
 
@@ -38,7 +39,16 @@ enum frame_kind {
 	FRAME_CASE
 };
 
-enum clause { CLAUSE_LIST, CLAUSE_FROM, CLAUSE_ON, CLAUSE_GROUP, CLAUSE_ORDER, CLAUSE_LIMIT, CLAUSE_WINDOW, CLAUSE_OTHER };
+enum clause {
+	CLAUSE_LIST,
+	CLAUSE_FROM,
+	CLAUSE_ON,
+	CLAUSE_GROUP,
+	CLAUSE_ORDER,
+	CLAUSE_LIMIT,
+	CLAUSE_WINDOW,
+	CLAUSE_OTHER
+};
 
 struct frame {
 	uint8_t kind, clause, then;	/* `then`: expected after the frame */
@@ -50,7 +60,8 @@ struct query_reader {
 	struct read_names *names;
 	struct frame *top, frames[READ_DEPTH_MOST];
 	enum expects expects;
-	enum word word;			/* the current token as a keyword; WORD_NAME for anything else */
+	/* the current token as a keyword; WORD_NAME for anything else */
+	enum word word;
 };
 
 static inline bool expect(struct query_reader *r, enum expects expects)
@@ -59,7 +70,8 @@ static inline bool expect(struct query_reader *r, enum expects expects)
 	return true;
 }
 
-static inline bool open_frame(struct query_reader *r, enum frame_kind kind, enum clause clause, enum expects inside, enum expects then)
+static inline bool open_frame(struct query_reader *r, enum frame_kind kind, enum clause clause,
+			      enum expects inside, enum expects then)
 {
 	if (++r->top == r->frames + READ_DEPTH_MOST)
 		return false;
@@ -73,8 +85,9 @@ static inline bool close_frame(struct query_reader *r)
 	return r->top-- > r->frames;
 }
 
-/* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$; backslashes in strings without E; characters that are not ASCII in words, and in strings with escapes,
-   because a part of such a character may look like a backslash. */
+/* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$;
+   backslashes in strings without E; characters that are not ASCII in words, and in strings with
+   escapes, because a part of such a character may look like a backslash. */
 static inline void reader_check(struct query_reader *r, const struct lex_token *t)
 {
 	bool is_checked = t->kind == LEX_WORD || (t->kind == LEX_STRING && *t->at != '\'');
@@ -82,8 +95,10 @@ static inline void reader_check(struct query_reader *r, const struct lex_token *
 	for (size_t i = 0; is_checked && i < t->size; i++)
 		if (lex_bytes[(uint8_t)t->at[i]] & BYTE_NOT_ASCII)
 			r->lexer.is_uncertain = true;
-	if ((t->kind == LEX_STRING && (*t->at == '$' || (*t->at == '\'' && memchr(t->at, '\\', t->size)))) ||
-	    (t->size == 1 && (*t->at | 0x20) == 'u' && *r->lexer.at == '&' && (r->lexer.at[1] == '"' || r->lexer.at[1] == '\'')))
+	if ((t->kind == LEX_STRING &&
+	     (*t->at == '$' || (*t->at == '\'' && memchr(t->at, '\\', t->size)))) ||
+	    (t->size == 1 && (*t->at | 0x20) == 'u' && *r->lexer.at == '&' &&
+	     (r->lexer.at[1] == '"' || r->lexer.at[1] == '\'')))
 		r->lexer.is_uncertain = true;
 }
 
@@ -103,7 +118,8 @@ static ALWAYS_INLINE struct lex_token reader_next(struct query_reader *r)
 			at++;
 		if (!(p & BYTE_NOT_ASCII) && !(at - begin == 1 && (*begin | 0x20) == 'u')) {
 			r->lexer.at = at;
-			return (struct lex_token){ LEX_WORD, begin, (size_t)(at - begin), begin, (size_t)(at - begin) };
+			return (struct lex_token){ LEX_WORD, begin, (size_t)(at - begin), begin,
+						   (size_t)(at - begin) };
 		}
 	} else if (*at == ',' || *at == '(' || *at == ')' || *at == '=' || *at == '.') {
 		r->lexer.at = at + 1;
@@ -159,7 +175,8 @@ static inline bool begin_clause(struct query_reader *r, enum clause clause, enum
 static inline bool is_plain(const struct lex_token *t)
 {
 	for (size_t i = 0; t->kind == LEX_QUOTED_WORD && i < t->text_size; i++)
-		if (lex_bytes[(uint8_t)t->text[i]] & BYTE_NOT_ASCII || t->text[i] == '"' || t->text[i] == '\'' || t->text[i] == '\\')
+		if (lex_bytes[(uint8_t)t->text[i]] & BYTE_NOT_ASCII || t->text[i] == '"' ||
+		    t->text[i] == '\'' || t->text[i] == '\\')
 			return false;
 	return t->text_size > 0 && t->text_size <= READ_NAME_MOST;
 }
@@ -168,7 +185,8 @@ static inline bool begins(const struct lex_token *t, const char *prefix)
 {
 	size_t size = strlen(prefix);
 
-	return t->text_size >= size && (*t->text | 0x20) == *prefix && strncasecmp(t->text, prefix, size) == 0;
+	return t->text_size >= size && (*t->text | 0x20) == *prefix &&
+	       strncasecmp(t->text, prefix, size) == 0;
 }
 
 static inline bool is_identifier(const struct lex_token *t)
@@ -176,11 +194,14 @@ static inline bool is_identifier(const struct lex_token *t)
 	return t->kind == LEX_QUOTED_WORD || (t->kind == LEX_WORD && !lex_is_digit(*t->at));
 }
 
-static inline bool report(struct query_reader *r, enum read_name_kind kind, const struct lex_token *t)
+static inline bool report(struct query_reader *r, enum read_name_kind kind,
+			  const struct lex_token *t)
 {
 	if (r->names->count == READ_NAMES_MOST || !is_plain(t))
 		return false;
-	r->names->list[r->names->count++] = (struct read_name){ (uint16_t)(t->text - r->text), (uint8_t)t->text_size, (uint8_t)kind };
+	r->names->list[r->names->count++] = (struct read_name){ (uint16_t)(t->text - r->text),
+								(uint8_t)t->text_size,
+								(uint8_t)kind };
 	return true;
 }
 

@@ -1,22 +1,30 @@
 /*
- * Recognises SQL texts that only read ("SELECT", "VALUES", "Value Expressions" and "Lexical Structure" in the PostgreSQL documentation).
+ * Recognises SQL texts that only read ("SELECT", "VALUES", "Value Expressions" and "Lexical
+ * Structure" in the PostgreSQL documentation).
  *
- * A standby rejects writes, but that is not enough: a function may catch the error, take an advisory lock, or tell where it runs. The reader must
- * understand the whole text: one query without locks; names, literals, parameters, operators; calls of functions from a list (tbl/read_functions.tbl) or of
- * functions that the administrator has named. Each other text is for the primary.
+ * A standby rejects writes, but that is not enough: a function may catch the error, take an
+ * advisory lock, or tell where it runs. The reader must understand the whole text: one query
+ * without locks; names, literals, parameters, operators; calls of functions from a list
+ * (tbl/read_functions.tbl) or of functions that the administrator has named. Each other text is for
+ * the primary.
  *
- * The reader is an automaton: its state is the expected kind of the next token, and a frame for each open parenthesis, bracket and CASE. The reader need
- * not reject texts with wrong syntax, because these are errors on any server. The reader must reject each text that is valid and does something else, so
- * words of two meanings are refused, and two operands without an operator between them, as in all commands and clauses that it does not know:
+ * The reader is an automaton: its state is the expected kind of the next token, and a frame for
+ * each open parenthesis, bracket and CASE. The reader need not reject texts with wrong syntax,
+ * because these are errors on any server. The reader must reject each text that is valid and does
+ * something else, so words of two meanings are refused, and two operands without an operator
+ * between them, as in all commands and clauses that it does not know:
  *
- *	SELECT a INTO b			SELECT ... FOR UPDATE		FROM a TABLESAMPLE b (1)	(TABLE a)		JSON_OBJECT('a': 1)
+ *	SELECT a INTO b			SELECT ... FOR UPDATE		FROM a TABLESAMPLE b (1)	(TABLE a)		JSON_OBJECT('a':
+ *																1)
  *
- * Calls are found by their parenthesis; t.f may be a call, too. Relations are found by their place in FROM. All of these names are reported, because only
- * the catalogue knows whether they have the built-in meaning (read_question.c).
+ * Calls are found by their parenthesis; t.f may be a call, too. Relations are found by their place
+ * in FROM. All of these names are reported, because only the catalogue knows whether they have the
+ * built-in meaning (read_question.c).
  *
- * Refused as well: identifiers with characters that are not ASCII, because of encodings in which such a character has a byte of ASCII; strings with
- * backslashes; U&"" and U&''; numbers with a letter after them (1a is the number 1 and the name a before PostgreSQL 15); relations pg_..., and xmin and
- * similar columns. now() is the clock of the standby.
+ * Refused as well: identifiers with characters that are not ASCII, because of encodings in which
+ * such a character has a byte of ASCII; strings with backslashes; U&"" and U&''; numbers with a
+ * letter after them (1a is the number 1 and the name a before PostgreSQL 15); relations pg_..., and
+ * xmin and similar columns. now() is the clock of the standby.
  *
  * Invariant: no step reads beyond lexer.end, and each step moves the lexer forward.
  */
@@ -36,7 +44,8 @@ static bool take_fetch(struct query_reader *r)
 		reader_next(r);
 	if (!take_word(r, "row") && !take_word(r, "rows"))
 		return false;
-	return (take_word(r, "only") || (take_word(r, "with") && take_word(r, "ties"))) && begin_clause(r, CLAUSE_OTHER, EXPECTS_JOIN);
+	return (take_word(r, "only") || (take_word(r, "with") && take_word(r, "ties"))) &&
+	       begin_clause(r, CLAUSE_OTHER, EXPECTS_JOIN);
 }
 
 /* A word that begins a clause of a query. */
@@ -44,7 +53,8 @@ bool reader_take_clause(struct query_reader *r, enum word word)
 {
 	/* ((SELECT 1) UNION SELECT 2), and the same in FROM */
 	if (r->top->kind == FRAME_LIST || r->top->kind == FRAME_JOINS) {
-		if (word == WORD_FROM || word == WORD_WHERE || word == WORD_GROUP || word == WORD_WINDOW)
+		if (word == WORD_FROM || word == WORD_WHERE || word == WORD_GROUP ||
+		    word == WORD_WINDOW)
 			return false;
 		r->top->kind = FRAME_QUERY;
 		r->top->clause = CLAUSE_OTHER;
@@ -53,7 +63,8 @@ bool reader_take_clause(struct query_reader *r, enum word word)
 		return false;
 	switch (word) {
 	case WORD_FROM:
-		return r->top->clause == CLAUSE_LIST && begin_clause(r, CLAUSE_FROM, EXPECTS_RELATION);
+		return r->top->clause == CLAUSE_LIST &&
+		       begin_clause(r, CLAUSE_FROM, EXPECTS_RELATION);
 	case WORD_WHERE:
 		return begin_clause(r, CLAUSE_OTHER, EXPECTS_OPERAND);
 	case WORD_GROUP:
@@ -113,20 +124,25 @@ static bool step_cte(struct query_reader *r, const struct lex_token *t)
 	if (r->expects == EXPECTS_CTE) {
 		if (!is_identifier(t) || !is_plain(t) || !word_may_be_name(r->word))
 			return false;
-		return take_mark(r, '(') ? open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME, EXPECTS_CTE_AS) : expect(r, EXPECTS_CTE_AS);
+		return take_mark(r, '(') ? open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME,
+						      EXPECTS_CTE_AS)
+					 : expect(r, EXPECTS_CTE_AS);
 	}
 	if (r->word != WORD_AS)
 		return false;
 	take_word(r, "not");
 	take_word(r, "materialized");
-	return take_mark(r, '(') && open_frame(r, FRAME_QUERY, CLAUSE_OTHER, EXPECTS_QUERY, EXPECTS_CTE_OR_QUERY);
+	return take_mark(r, '(') &&
+	       open_frame(r, FRAME_QUERY, CLAUSE_OTHER, EXPECTS_QUERY, EXPECTS_CTE_OR_QUERY);
 }
 
 static bool step_name(struct query_reader *r, const struct lex_token *t)
 {
 	if (r->expects == EXPECTS_NAME)
-		return is_identifier(t) && word_may_be_name(r->word) && expect(r, EXPECTS_END_OF_NAME);
-	return lex_is_mark(t, ',') ? expect(r, EXPECTS_NAME) : lex_is_mark(t, ')') && close_frame(r);
+		return is_identifier(t) && word_may_be_name(r->word) &&
+		       expect(r, EXPECTS_END_OF_NAME);
+	return lex_is_mark(t, ',') ? expect(r, EXPECTS_NAME)
+				   : lex_is_mark(t, ')') && close_frame(r);
 }
 
 /* ---- FROM ---- */
@@ -140,17 +156,20 @@ static bool step_relation(struct query_reader *r, const struct lex_token *t)
 		return open_frame(r, FRAME_JOINS, CLAUSE_FROM, EXPECTS_RELATION, EXPECTS_ALIAS);
 	if (word == WORD_LATERAL)
 		return true;
-	if ((word == WORD_SELECT || word == WORD_VALUES || word == WORD_WITH) && r->top->kind == FRAME_JOINS)
+	if ((word == WORD_SELECT || word == WORD_VALUES || word == WORD_WITH) &&
+	    r->top->kind == FRAME_JOINS)
 		return reader_begin_query(r, word);
 	if (!is_identifier(t) || !reader_take_path(r, *t, &p))
 		return false;
 	if (peek(r) == '(')
-		return (word == WORD_NAME || p.count == 2) && reader_take_call(r, &p, EXPECTS_ALIAS);
+		return (word == WORD_NAME || p.count == 2) &&
+		       reader_take_call(r, &p, EXPECTS_ALIAS);
 	if (p.has_star || p.count > 2 || !word_may_be_name(p.count == 1 ? word : WORD_NAME))
 		return false;
 	for (unsigned i = 0; i < p.count; i++)
 		if (begins(&p.parts[i], "pg_") || begins(&p.parts[i], "information_schema") ||
-		    !report(r, i + 1 < p.count ? READ_NAME_SCHEMA : READ_NAME_RELATION, &p.parts[i]))
+		    !report(r, i + 1 < p.count ? READ_NAME_SCHEMA : READ_NAME_RELATION,
+			    &p.parts[i]))
 			return false;
 	return expect(r, EXPECTS_ALIAS);
 }
@@ -162,7 +181,8 @@ static bool take_join(struct query_reader *r, enum word word, const struct lex_t
 		return false;
 	switch (word) {
 	case WORD_JOINED:
-		if (lex_is(t, "natural") && !take_word(r, "inner") && !take_word(r, "left") && !take_word(r, "right"))
+		if (lex_is(t, "natural") && !take_word(r, "inner") && !take_word(r, "left") &&
+		    !take_word(r, "right"))
 			take_word(r, "full");
 		take_word(r, "outer");
 		return take_word(r, "join") && begin_clause(r, CLAUSE_FROM, EXPECTS_RELATION);
@@ -171,20 +191,23 @@ static bool take_join(struct query_reader *r, enum word word, const struct lex_t
 	case WORD_ON:
 		return begin_clause(r, CLAUSE_ON, EXPECTS_OPERAND);
 	case WORD_USING:
-		return take_mark(r, '(') && begin_clause(r, CLAUSE_FROM, EXPECTS_JOIN) && open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME, EXPECTS_ALIAS);
+		return take_mark(r, '(') && begin_clause(r, CLAUSE_FROM, EXPECTS_JOIN) &&
+		       open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME, EXPECTS_ALIAS);
 	default:
 		return false;
 	}
 }
 
-/* Any place after an operand, a relation or a query where a comma, a parenthesis or a clause may follow. */
+/* Any place after an operand, a relation or a query where a comma, a parenthesis or a clause may
+   follow. */
 bool reader_step_end(struct query_reader *r, const struct lex_token *t)
 {
 	enum clause clause = r->top->clause;
 	enum word word;
 
 	if (lex_is_mark(t, ')'))
-		return r->top->kind != FRAME_INDEX && r->top->kind != FRAME_CASE && r->top > r->frames && close_frame(r);
+		return r->top->kind != FRAME_INDEX && r->top->kind != FRAME_CASE &&
+		       r->top > r->frames && close_frame(r);
 	if (lex_is_mark(t, ','))
 		return expect(r, clause == CLAUSE_FROM || clause == CLAUSE_ON ? EXPECTS_RELATION :
 				 clause == CLAUSE_WINDOW ? EXPECTS_WINDOW_NAME : EXPECTS_OPERAND);
@@ -206,7 +229,9 @@ static bool step_alias(struct query_reader *r, const struct lex_token *t)
 	} else if (!is_identifier(t) || !word_may_be_name(r->word)) {
 		return reader_step_end(r, t);
 	}
-	return take_mark(r, '(') ? open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME, EXPECTS_JOIN) : expect(r, EXPECTS_JOIN);
+	return take_mark(r, '(')
+		       ? open_frame(r, FRAME_NAMES, CLAUSE_OTHER, EXPECTS_NAME, EXPECTS_JOIN)
+		       : expect(r, EXPECTS_JOIN);
 }
 
 /* ---- windows ---- */
@@ -214,7 +239,8 @@ static bool step_alias(struct query_reader *r, const struct lex_token *t)
 /* WINDOW name AS (...) */
 static bool step_window_name(struct query_reader *r, const struct lex_token *t)
 {
-	return is_identifier(t) && word_may_be_name(r->word) && take_word(r, "as") && take_mark(r, '(') &&
+	return is_identifier(t) && word_may_be_name(r->word) && take_word(r, "as") &&
+	       take_mark(r, '(') &&
 	       open_frame(r, FRAME_WINDOW, CLAUSE_OTHER, EXPECTS_WINDOW, EXPECTS_JOIN);
 }
 
@@ -224,7 +250,9 @@ bool reader_take_window_part(struct query_reader *r, enum word word)
 	if (r->top->kind != FRAME_WINDOW)
 		return false;
 	if (word == WORD_PARTITION || word == WORD_ORDER)
-		return take_word(r, "by") && begin_clause(r, word == WORD_ORDER ? CLAUSE_ORDER : CLAUSE_OTHER, EXPECTS_OPERAND);
+		return take_word(r, "by") &&
+		       begin_clause(r, word == WORD_ORDER ? CLAUSE_ORDER : CLAUSE_OTHER,
+				    EXPECTS_OPERAND);
 	return word == WORD_ROWS && expect(r, EXPECTS_FRAME);
 }
 
@@ -239,8 +267,10 @@ static bool step_window(struct query_reader *r, const struct lex_token *t)
 /* After ROWS, RANGE or GROUPS: BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING EXCLUDE TIES */
 static bool step_frame(struct query_reader *r, const struct lex_token *t)
 {
-	static const char *const parts[] = { "between", "unbounded", "preceding", "following", "current", "row", "and", "exclude", "no", "others", "group", "ties",
-		"interval" };
+	static const char *const parts[] = { "between", "unbounded", "preceding", "following",
+					     "current", "row",	     "and",	  "exclude",
+					     "no",	"others",    "group",	  "ties",
+					     "interval" };
 
 	if (lex_is_mark(t, ')'))
 		return close_frame(r);
@@ -254,7 +284,7 @@ static bool step_frame(struct query_reader *r, const struct lex_token *t)
 
 /* ---- texts ---- */
 
-static bool step(struct query_reader *r, const struct lex_token *t)
+static bool read_text_step(struct query_reader *r, const struct lex_token *t)
 {
 	switch (r->expects) {
 	case EXPECTS_QUERY:
@@ -264,9 +294,11 @@ static bool step(struct query_reader *r, const struct lex_token *t)
 	case EXPECTS_CTE_OR_QUERY:
 		return step_cte(r, t);
 	case EXPECTS_ROW_OF_VALUES:
-		return lex_is_mark(t, '(') && open_frame(r, FRAME_LIST, CLAUSE_OTHER, EXPECTS_OPERAND, EXPECTS_END_OF_VALUES);
+		return lex_is_mark(t, '(') && open_frame(r, FRAME_LIST, CLAUSE_OTHER,
+							 EXPECTS_OPERAND, EXPECTS_END_OF_VALUES);
 	case EXPECTS_END_OF_VALUES:
-		return lex_is_mark(t, ',') ? expect(r, EXPECTS_ROW_OF_VALUES) : reader_step_end(r, t);
+		return lex_is_mark(t, ',') ? expect(r, EXPECTS_ROW_OF_VALUES)
+					   : reader_step_end(r, t);
 	case EXPECTS_OPERAND:
 		return reader_step_operand(r, t);
 	case EXPECTS_OPERATOR:
@@ -291,14 +323,17 @@ static bool step(struct query_reader *r, const struct lex_token *t)
 }
 
 /* The text may end here. */
-static bool is_complete(const struct query_reader *r)
+static bool read_text_is_complete(const struct query_reader *r)
 {
-	static const uint32_t ends = 1u << EXPECTS_END_OF_VALUES | 1u << EXPECTS_OPERATOR | 1u << EXPECTS_END_OF_COLUMN | 1u << EXPECTS_ALIAS | 1u << EXPECTS_JOIN;
+	static const uint32_t ends = 1u << EXPECTS_END_OF_VALUES | 1u << EXPECTS_OPERATOR |
+				     1u << EXPECTS_END_OF_COLUMN | 1u << EXPECTS_ALIAS |
+				     1u << EXPECTS_JOIN;
 
 	return r->top == r->frames && ends >> r->expects & 1;
 }
 
-bool read_text_only_reads(const uint8_t *text, size_t size, const char *functions, struct read_names *names)
+bool read_text_only_reads(const uint8_t *text, size_t size, const char *functions,
+			  struct read_names *names)
 {
 	struct query_reader r;
 	struct lex_token t;
@@ -317,10 +352,10 @@ bool read_text_only_reads(const uint8_t *text, size_t size, const char *function
 	while (t = reader_next(&r), t.kind != LEX_END && !lex_is_mark(&t, ';')) {
 		/* before a dot each word is a name, or a text is wrong */
 		r.word = t.kind == LEX_WORD && *r.lexer.at != '.' ? word_of(&t) : WORD_NAME;
-		if (!step(&r, &t))
+		if (!read_text_step(&r, &t))
 			return false;
 	}
 	while (lex_is_mark(&t, ';'))
 		t = reader_next(&r);
-	return t.kind == LEX_END && is_complete(&r) && !r.lexer.is_uncertain;
+	return t.kind == LEX_END && read_text_is_complete(&r) && !r.lexer.is_uncertain;
 }

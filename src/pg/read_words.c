@@ -1,8 +1,9 @@
 /*
- * Words of SQL texts that only read: keywords (tbl/read_words.tbl), built-in functions (tbl/read_functions.tbl), and functions that the administrator
- * has named.
+ * Words of SQL texts that only read: keywords (tbl/read_words.tbl), built-in functions
+ * (tbl/read_functions.tbl), and functions that the administrator has named.
  *
- * Letters are compared in ASCII, as PostgreSQL does for keywords. A quoted word is not a keyword, and it is a function only in lower case.
+ * Letters are compared in ASCII, as PostgreSQL does for keywords. A quoted word is not a keyword,
+ * and it is a function only in lower case.
  */
 #include "pg/read_words.h"
 
@@ -62,7 +63,8 @@ enum word word_of(const struct lex_token *t)
 
 	if (t->kind != LEX_WORD || letter > 'z' - 'a')
 		return WORD_NAME;
-	for (unsigned i = first_words[letter]; i < first_words[letter + 1] && words[i].size <= t->size; i++)
+	for (unsigned i = first_words[letter];
+	     i < first_words[letter + 1] && words[i].size <= t->size; i++)
 		if (words[i].size == t->size && is_keyword(t->at, words[i].text, t->size))
 			return words[i].word;
 	return WORD_NAME;
@@ -100,7 +102,8 @@ bool word_is_listed(const char *list, const struct read_path *p)
 
 	for (unsigned i = 0; i < p->count; i++) {
 		to_lower(part, p->parts[i].text, p->parts[i].text_size);
-		if (p->parts[i].kind == LEX_QUOTED_WORD && memcmp(part, p->parts[i].text, p->parts[i].text_size) != 0)
+		if (p->parts[i].kind == LEX_QUOTED_WORD &&
+		    memcmp(part, p->parts[i].text, p->parts[i].text_size) != 0)
 			return false;
 		if (i > 0)
 			name[size++] = '.';

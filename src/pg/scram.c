@@ -1,30 +1,38 @@
 /*
- * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: RFC 5802 with the hash of RFC 7677, as PostgreSQL implements them ("SASL Authentication").
+ * SCRAM-SHA-256 and SCRAM-SHA-256-PLUS: RFC 5802 with the hash of RFC 7677, as PostgreSQL
+ * implements them ("SASL Authentication").
  *
- *	client-first:	n,,n=,r=<client nonce>			n: no channel binding; y: the server offers none;
- *								p=tls-server-end-point: SCRAM-SHA-256-PLUS
+ *	client-first:	n,,n=,r=<client nonce>			n: no channel binding; y: the server
+ *								offers none; p=tls-server-end-point:
+ *								SCRAM-SHA-256-PLUS
  *	server-first:	r=<client nonce><server nonce>,s=<salt>,i=<iterations>
  *	client-final:	c=<binding>,r=<both nonces>,p=<proof>
  *	server-final:	v=<signature>
  *
- *	binding         = base64 of "n,,", of "y,,", or of "p=tls-server-end-point,," and the channel binding data
- *	AuthMessage     = client-first without its first two fields "," server-first "," client-final without ",p=..."
+ *	binding         = base64 of "n,,", of "y,,", or of "p=tls-server-end-point,," and the
+ *			channel binding data
+ *	AuthMessage     = client-first without its first two fields "," server-first ","
+ *			client-final without ",p=..."
  *	proof           = ClientKey XOR HMAC(StoredKey, AuthMessage)
  *	signature       = HMAC(ServerKey, AuthMessage)
  *
- * The verifier has StoredKey: the XOR of proof and HMAC is ClientKey if its hash is StoredKey. ClientKey suffices for a login at each server with the
- * same secret, so pgweir can log in at PostgreSQL for a client without knowing the password.
+ * The verifier has StoredKey: the XOR of proof and HMAC is ClientKey if its hash is StoredKey.
+ * ClientKey suffices for a login at each server with the same secret, so pgweir can log in at
+ * PostgreSQL for a client without knowing the password.
  *
- * The prover has ClientKey and ServerKey; the caller derives them from a password, which takes long, or has them from a client. The server proves
- * that it knows the secret, too.
+ * The prover has ClientKey and ServerKey; the caller derives them from a password, which takes
+ * long, or has them from a client. The server proves that it knows the secret, too.
  *
- * As in PostgreSQL, the user name is the name in the start-up message, and the name in the exchange is ignored. An authorization identity and
- * mandatory extensions ("m=") are refused, other extensions are skipped. AuthMessage protects all messages of the exchange, but not the list of
- * mechanisms before it. For that list there is the flag y: a client that supports channel binding and says y to a verifier that offers it has
- * received a changed list, and is refused.
+ * As in PostgreSQL, the user name is the name in the start-up message, and the name in the exchange
+ * is ignored. An authorization identity and mandatory extensions ("m=") are refused, other
+ * extensions are skipped. AuthMessage protects all messages of the exchange, but not the list of
+ * mechanisms before it. For that list there is the flag y: a client that supports channel binding
+ * and says y to a verifier that offers it has received a changed list, and is refused.
  *
- * Base64 is strict: RFC 4648 section 3.5 permits a decoder to refuse encodings with unused bits set, so that a value has exactly one encoding, and no
- * two different SCRAM messages carry the same proof. OpenSSL's decoder skips blanks, and does not return the number of bytes before the padding.
+ * Base64 is strict: RFC 4648 section 3.5 permits a decoder to refuse encodings with unused bits
+ * set, so that a value has exactly one encoding, and no two different SCRAM messages carry the same
+ * proof. OpenSSL's decoder skips blanks, and does not return the number of bytes before the
+ * padding.
  *
  * The keys of a secret are
  *
@@ -35,8 +43,9 @@
  *
  * Passwords and keys on the stack are wiped before each return.
  *
- * Invariant: after any result but SCRAM_CONTINUE and SCRAM_PENDING the exchange is in STEP_OVER and stays there. A message has at most
- * SCRAM_MESSAGE_MAX bytes, and each value is a slice of the message until it has been checked.
+ * Invariant: after any result but SCRAM_CONTINUE and SCRAM_PENDING the exchange is in STEP_OVER and
+ * stays there. A message has at most SCRAM_MESSAGE_MAX bytes, and each value is a slice of the
+ * message until it has been checked.
  */
 #include "pg/scram.h"
 
@@ -56,7 +65,7 @@
 
 enum { STEP_FIRST, STEP_FINAL, STEP_SIGNATURE, STEP_OVER };
 
-static const char malformed[] = "malformed SCRAM message", no_memory[] = "out of memory";
+static const char malformed[] = "malformed SCRAM message", scram_no_memory[] = "out of memory";
 
 struct slice {
 	const char *at;
@@ -70,7 +79,8 @@ struct scan {
 
 /* ---- base64 ---- */
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_digits[] =
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* Writes BASE64_SIZE(size) characters and a NUL. */
 static void base64_encode(char *to, const void *bytes, size_t size)
@@ -106,8 +116,12 @@ bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t 
 		padding++;
 	for (size_t i = 0; i < length - padding; i++) {
 		char c = text[i];
-		int digit = c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52 :
-			    c == '+' ? 62 : c == '/' ? 63 : -1;
+		int digit = c >= 'A' && c <= 'Z'   ? c - 'A'
+			    : c >= 'a' && c <= 'z' ? c - 'a' + 26
+			    : c >= '0' && c <= '9' ? c - '0' + 52
+			    : c == '+'		   ? 62
+			    : c == '/'		   ? 63
+						   : -1;
 
 		if (digit < 0)
 			return false;
@@ -128,27 +142,31 @@ bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t 
 /* ---- SASLprep ---- */
 
 /*
- * SASLprep (RFC 4013), a profile of stringprep (RFC 3454), maps passwords that look equal to the same bytes. The result must be the same in
- * PostgreSQL and in libpq, so these steps follow PostgreSQL:
+ * SASLprep (RFC 4013), a profile of stringprep (RFC 3454), maps passwords that look equal to the
+ * same bytes. The result must be the same in PostgreSQL and in libpq, so these steps follow
+ * PostgreSQL:
  *
  *  - A password of ASCII is used unchanged, control characters included.
- *  - Blanks that are not ASCII become a space; characters that are "commonly mapped to nothing" are removed.
- *  - Then a search for prohibited characters, for characters that Unicode 3.2 had not assigned, and for text of mixed directions. (The RFC searches
- *    after the normalisation. The order matters for a few characters such as U+0340, which is prohibited, but is normalised to a permitted one.)
+ *  - Blanks that are not ASCII become a space; characters that are "commonly mapped to nothing" are
+ *    removed.
+ *  - Then a search for prohibited characters, for characters that Unicode 3.2 had not assigned, and
+ *    for text of mixed directions. (The RFC searches after the normalisation. The order matters for
+ *    a few characters such as U+0340, which is prohibited, but is normalised to a permitted one.)
  *  - Then normalisation form KC.
- *  - If a step refuses the password, if nothing is left, or if the bytes are not UTF-8, the password is used unprepared: a role may have been given
- *    such a password in another encoding.
+ *  - If a step refuses the password, if nothing is left, or if the bytes are not UTF-8, the
+ *    password is used unprepared: a role may have been given such a password in another encoding.
  *
- * The tables are in GNU libidn. Its profile of RFC 4013 includes the normalisation as a step, which is removed here and done afterwards.
+ * The tables are in GNU libidn. Its profile of RFC 4013 includes the normalisation as a step, which
+ * is removed here and done afterwards.
  *
- * libidn sorts combining characters by swapping neighbours, which takes quadratic time: a password of 100 kB would stop the event loop for half a
- * second. Longer passwords are used unprepared.
+ * libidn sorts combining characters by swapping neighbours, which takes quadratic time: a password
+ * of 100 kB would stop the event loop for half a second. Longer passwords are used unprepared.
  */
 #define PREPARED_MAX 4096
 #define PROFILE_STEPS 32
 
 /* Returns the prepared password; NULL: unprepared. */
-static struct secret *prepare(const char *password, size_t length)
+static struct secret *scram_prepare(const char *password, size_t length)
 {
 	Stringprep_profile profile[PROFILE_STEPS];
 	/* the mapping replaces or removes characters, and never makes the text longer */
@@ -164,7 +182,8 @@ static struct secret *prepare(const char *password, size_t length)
 		profile[count++] = *step;
 	}
 	memset(&profile[count], 0, sizeof(profile[count]));
-	if (!mapped || stringprep(mapped->bytes, length + 1, STRINGPREP_NO_UNASSIGNED, profile) != STRINGPREP_OK)
+	if (!mapped || stringprep(mapped->bytes, length + 1, STRINGPREP_NO_UNASSIGNED, profile) !=
+			       STRINGPREP_OK)
 		goto out;
 	if (mapped->bytes[0] == '\0')
 		goto out;
@@ -216,48 +235,53 @@ bool scram_secret_read(const char *text, struct scram_secret *out)
 	stored = salt ? strchr(salt, '$') : NULL;
 	server = stored ? strchr(stored, ':') : NULL;
 	return server && scram_iterations_read(count, (size_t)(salt - count), &out->iterations) &&
-	       base64_decode(out->salt, sizeof(out->salt), &out->salt_size, salt + 1, (size_t)(stored - salt - 1)) &&
+	       base64_decode(out->salt, sizeof(out->salt), &out->salt_size, salt + 1,
+			     (size_t)(stored - salt - 1)) &&
 	       out->salt_size > 0 && read_key(stored + 1, server, out->stored_key) &&
 	       read_key(server + 1, server + strlen(server), out->server_key);
 }
 
 bool scram_secret_write(const struct scram_secret *secret, char *to, size_t size)
 {
-	char salt[BASE64_SIZE(SCRAM_SALT_MAX) + 1], stored[BASE64_SIZE(SCRAM_KEY) + 1], server[sizeof(stored)];
+	char salt[BASE64_SIZE(SCRAM_SALT_MAX) + 1], stored[BASE64_SIZE(SCRAM_KEY) + 1],
+		server[sizeof(stored)];
 	int length;
 
 	base64_encode(salt, secret->salt, secret->salt_size);
 	base64_encode(stored, secret->stored_key, SCRAM_KEY);
 	base64_encode(server, secret->server_key, SCRAM_KEY);
-	length = snprintf(to, size, SCRAM_PREFIX "%u:%s$%s:%s", (unsigned)secret->iterations, salt, stored, server);
+	length = snprintf(to, size, SCRAM_PREFIX "%u:%s$%s:%s", (unsigned)secret->iterations, salt,
+			  stored, server);
 	mem_wipe(stored, sizeof(stored));
 	mem_wipe(server, sizeof(server));
 	return length > 0 && (size_t)length < size;
 }
 
-bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size, uint32_t iterations, uint8_t salted[SCRAM_KEY])
+bool scram_salted_derive(const char *password, const uint8_t *salt, size_t salt_size,
+			 uint32_t iterations, uint8_t salted[SCRAM_KEY])
 {
 	size_t length = strlen(password);
 	struct secret *prepared = NULL;
 	bool is_ascii = true, ok;
 
-	if (salt_size < 1 || salt_size > SCRAM_SALT_MAX || iterations < 1 || iterations > SCRAM_ITERATIONS_MAX)
+	if (salt_size < 1 || salt_size > SCRAM_SALT_MAX || iterations < 1 ||
+	    iterations > SCRAM_ITERATIONS_MAX)
 		return false;
 	for (const char *at = password; *at && is_ascii; at++)
 		is_ascii = (unsigned char)*at < 0x80;
 	if (length <= PREPARED_MAX && !is_ascii)
-		prepared = prepare(password, length);
+		prepared = scram_prepare(password, length);
 	if (!prepared)
 		prepared = secret_new(password, length);
 	ok = prepared && prepared->length <= INT32_MAX &&
-	     PKCS5_PBKDF2_HMAC(prepared->bytes, (int)prepared->length, salt, (int)salt_size, (int)iterations,
-			       EVP_sha256(), SCRAM_KEY, salted) == 1;
+	     PKCS5_PBKDF2_HMAC(prepared->bytes, (int)prepared->length, salt, (int)salt_size,
+			       (int)iterations, EVP_sha256(), SCRAM_KEY, salted) == 1;
 	secret_free(&prepared);
 	return ok;
 }
 
-bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SCRAM_KEY], uint8_t stored_key[SCRAM_KEY],
-			  uint8_t server_key[SCRAM_KEY])
+bool scram_keys_of_salted(const uint8_t salted[SCRAM_KEY], uint8_t client_key[SCRAM_KEY],
+			  uint8_t stored_key[SCRAM_KEY], uint8_t server_key[SCRAM_KEY])
 {
 	static const char client[] = "Client Key", server[] = "Server Key";
 	bool ok = digest_hmac_sha256(salted, SCRAM_KEY, client, strlen(client), client_key) &&
@@ -285,7 +309,8 @@ static bool slice_is(struct slice s, const char *text)
 	return s.size == strlen(text) && memcmp(s.at, text, s.size) == 0;
 }
 
-/* Takes "<letter>=<value>" and the comma after it. False: there is none, or nothing follows the comma. */
+/* Takes "<letter>=<value>" and the comma after it. False: there is none, or nothing follows the
+   comma. */
 static bool take_any(struct scan *s, char *name, struct slice *value)
 {
 	const char *p = s->at;
@@ -305,7 +330,7 @@ static bool take_any(struct scan *s, char *name, struct slice *value)
 	return true;
 }
 
-static bool take(struct scan *s, char name, struct slice *value)
+static bool scram_take(struct scan *s, char name, struct slice *value)
 {
 	char found;
 
@@ -324,7 +349,8 @@ static bool skip_extensions(struct scan *s)
 	return true;
 }
 
-/* Printable ASCII without a comma, and not empty (RFC 5802 section 7); take() has removed the comma. */
+/* Printable ASCII without a comma, and not empty (RFC 5802 section 7); scram_take() has removed the
+   comma. */
 static bool is_nonce(struct slice s)
 {
 	for (size_t i = 0; i < s.size; i++)
@@ -334,7 +360,7 @@ static bool is_nonce(struct slice s)
 }
 
 /* Returns the error of the message as a whole, or NULL. */
-static const char *message_fault(const char *message, size_t size)
+static const char *scram_message_fault(const char *message, size_t size)
 {
 	if (size == 0)
 		return "malformed SCRAM message (the message is empty)";
@@ -346,7 +372,8 @@ static const char *message_fault(const char *message, size_t size)
 }
 
 /* Returns AuthMessage, to be freed; NULL: no memory. */
-static char *make_auth_message(const char *client_first_bare, struct slice server_first, struct slice client_final)
+static char *make_auth_message(const char *client_first_bare, struct slice server_first,
+			       struct slice client_final)
 {
 	size_t a = strlen(client_first_bare), b = server_first.size;
 	char *joined = mem_try(a + 1 + b + 1 + client_final.size + 1);
@@ -361,7 +388,8 @@ static char *make_auth_message(const char *client_first_bare, struct slice serve
 	return joined;
 }
 
-static bool sign(const uint8_t key[SCRAM_KEY], const char *auth_message, uint8_t signature[SCRAM_KEY])
+static bool sign(const uint8_t key[SCRAM_KEY], const char *auth_message,
+		 uint8_t signature[SCRAM_KEY])
 {
 	return digest_hmac_sha256(key, SCRAM_KEY, auth_message, strlen(auth_message), signature);
 }
@@ -412,15 +440,17 @@ static const char *gs2_fault(struct scram_verifier *v, struct scan *s)
 
 	if (flag == 'p') {
 		if (!v->plus)
-			return "client selected SCRAM-SHA-256 without channel binding, but the SCRAM message includes channel binding data";
+			return "client selected SCRAM-SHA-256 without channel binding, but the "
+			       "SCRAM message includes channel binding data";
 	} else if (flag != 'n' && flag != 'y') {
 		return "malformed SCRAM message (unexpected channel-binding flag)";
 	} else if (v->plus) {
-		return "client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include channel binding data";
+		return "client selected SCRAM-SHA-256-PLUS, but the SCRAM message does not include "
+		       "channel binding data";
 	}
 	v->gs2 = flag;
 	if (flag == 'p') {
-		if (!take(s, 'p', &type))
+		if (!scram_take(s, 'p', &type))
 			return malformed;
 		if (!slice_is(type, "tls-server-end-point"))
 			return "unsupported SCRAM channel-binding type";
@@ -438,7 +468,8 @@ static const char *gs2_fault(struct scram_verifier *v, struct scan *s)
 }
 
 /* Takes client-first, and appends server-first to `out`. */
-static enum scram_result take_client_first(struct scram_verifier *v, struct scan s, struct bytes *out, const char **why)
+static enum scram_result take_client_first(struct scram_verifier *v, struct scan s,
+					   struct bytes *out, const char **why)
 {
 	char text[SERVER_FIRST_MAX], salt[BASE64_SIZE(SCRAM_SALT_MAX) + 1];
 	const char *fault = gs2_fault(v, &s);
@@ -456,7 +487,7 @@ static enum scram_result take_client_first(struct scram_verifier *v, struct scan
 	v->client_first_bare = mem_try((size_t)(s.end - s.at) + 1);
 	if (v->client_first_bare)
 		memcpy(v->client_first_bare, s.at, (size_t)(s.end - s.at));
-	if (!take(&s, 'n', &user) || !take(&s, 'r', &nonce) || !skip_extensions(&s))
+	if (!scram_take(&s, 'n', &user) || !scram_take(&s, 'r', &nonce) || !skip_extensions(&s))
 		return invalid(why, malformed);
 	if (!is_nonce(nonce))
 		return invalid(why, "non-printable characters in SCRAM nonce");
@@ -465,17 +496,20 @@ static enum scram_result take_client_first(struct scram_verifier *v, struct scan
 	memmove(v->nonce + nonce.size, v->nonce, own + 1);
 	memcpy(v->nonce, nonce.at, nonce.size);
 	base64_encode(salt, v->secret.salt, v->secret.salt_size);
-	snprintf(text, sizeof(text), "r=%s,s=%s,i=%u", v->nonce, salt, (unsigned)v->secret.iterations);
+	snprintf(text, sizeof(text), "r=%s,s=%s,i=%u", v->nonce, salt,
+		 (unsigned)v->secret.iterations);
 	v->server_first = mem_copy_string(text);
 	bytes_append_text(out, text);
 	if (!v->client_first_bare || !v->server_first || out->failed)
-		return invalid(why, no_memory);
+		return invalid(why, scram_no_memory);
 	v->step = STEP_FINAL;
 	return SCRAM_CONTINUE;
 }
 
-/* Computes ClientKey from the proof, and the signature of the verifier. *holds: the hash of ClientKey is StoredKey. False: no memory. */
-static bool prove(const struct scram_secret *secret, const uint8_t proof[SCRAM_KEY], const char *auth_message, uint8_t client_key[SCRAM_KEY],
+/* Computes ClientKey from the proof, and the signature of the verifier. *holds: the hash of
+   ClientKey is StoredKey. False: no memory. */
+static bool prove(const struct scram_secret *secret, const uint8_t proof[SCRAM_KEY],
+		  const char *auth_message, uint8_t client_key[SCRAM_KEY],
 		  uint8_t signature[SCRAM_KEY], bool *holds)
 {
 	uint8_t hashed[SCRAM_KEY];
@@ -483,7 +517,8 @@ static bool prove(const struct scram_secret *secret, const uint8_t proof[SCRAM_K
 	if (!sign(secret->stored_key, auth_message, signature))
 		return false;
 	xor(client_key, proof, signature);
-	if (!digest_sha256(client_key, SCRAM_KEY, hashed) || !sign(secret->server_key, auth_message, signature))
+	if (!digest_sha256(client_key, SCRAM_KEY, hashed) ||
+	    !sign(secret->server_key, auth_message, signature))
 		return false;
 	*holds = mem_equal_constant_time(hashed, secret->stored_key, SCRAM_KEY);
 	return true;
@@ -498,10 +533,10 @@ static enum scram_result check_proof(struct scram_verifier *v, const uint8_t pro
 	bool holds;
 
 	if (!prove(&v->secret, proof, auth_message, v->client_key, signature, &holds))
-		return invalid(why, no_memory);
+		return invalid(why, scram_no_memory);
 	if (!holds && v->other) {
 		if (!prove(v->other, proof, auth_message, v->client_key, signature, &holds))
-			return invalid(why, no_memory);
+			return invalid(why, scram_no_memory);
 		v->is_other = holds;
 	}
 	if (!holds || v->mock) {
@@ -511,10 +546,11 @@ static enum scram_result check_proof(struct scram_verifier *v, const uint8_t pro
 	base64_encode(text, signature, SCRAM_KEY);
 	bytes_append_text(out, "v=");
 	bytes_append_text(out, text);
-	return out->failed ? invalid(why, no_memory) : SCRAM_DONE;
+	return out->failed ? invalid(why, scram_no_memory) : SCRAM_DONE;
 }
 
-static enum scram_result verify_client_final(struct scram_verifier *v, struct scan s, struct bytes *out, const char **why)
+static enum scram_result verify_client_final(struct scram_verifier *v, struct scan s,
+					     struct bytes *out, const char **why)
 {
 	struct slice binding, nonce, proof, signed_part = { s.at, 0 };
 	uint8_t proof_bytes[SCRAM_KEY];
@@ -524,7 +560,7 @@ static enum scram_result verify_client_final(struct scram_verifier *v, struct sc
 	size_t got;
 
 	/* c=...,r=...[,extensions],p=... */
-	if (!take(&s, 'c', &binding) || !take(&s, 'r', &nonce))
+	if (!scram_take(&s, 'c', &binding) || !scram_take(&s, 'r', &nonce))
 		return invalid(why, malformed);
 	do {
 		/* without the comma before this attribute */
@@ -537,17 +573,21 @@ static enum scram_result verify_client_final(struct scram_verifier *v, struct sc
 	write_binding(bound, v->gs2, &v->binding);
 	if (!slice_is(binding, bound)) {
 		if (v->gs2 != 'p')
-			return invalid(why, "unexpected SCRAM channel-binding attribute in client-final-message");
+			return invalid(why, "unexpected SCRAM channel-binding attribute in "
+					    "client-final-message");
 		*why = "SCRAM channel binding check failed";
 		return SCRAM_UNBOUND;
 	}
 	if (!slice_is(nonce, v->nonce))
 		return invalid(why, "invalid SCRAM response (nonce does not match)");
 	if (!base64_decode(proof_bytes, SCRAM_KEY, &got, proof.at, proof.size) || got != SCRAM_KEY)
-		return invalid(why, "malformed SCRAM message (malformed proof in client-final-message)");
-	auth_message = make_auth_message(v->client_first_bare, (struct slice){ v->server_first, strlen(v->server_first) }, signed_part);
+		return invalid(why,
+			       "malformed SCRAM message (malformed proof in client-final-message)");
+	auth_message = make_auth_message(v->client_first_bare,
+					 (struct slice){ v->server_first, strlen(v->server_first) },
+					 signed_part);
 	if (!auth_message)
-		return invalid(why, no_memory);
+		return invalid(why, scram_no_memory);
 	result = check_proof(v, proof_bytes, auth_message, out, why);
 	mem_free(auth_message);
 	if (result != SCRAM_DONE)
@@ -555,8 +595,8 @@ static enum scram_result verify_client_final(struct scram_verifier *v, struct sc
 	return result;
 }
 
-enum scram_result scram_verifier_step(struct scram_verifier *v, const char *message, size_t size, struct bytes *out,
-				      const char **why)
+enum scram_result scram_verifier_step(struct scram_verifier *v, const char *message, size_t size,
+				      struct bytes *out, const char **why)
 {
 	uint8_t step = v->step;
 	const char *fault;
@@ -564,7 +604,7 @@ enum scram_result scram_verifier_step(struct scram_verifier *v, const char *mess
 	if (step == STEP_FIRST && !message)
 		return SCRAM_CONTINUE;
 	v->step = STEP_OVER;
-	fault = message_fault(message, size);
+	fault = scram_message_fault(message, size);
 	if (fault)
 		return invalid(why, fault);
 	if (step == STEP_FIRST)
@@ -602,16 +642,17 @@ static const char *server_first_fault(struct scram_prover *p, struct scan s, str
 
 	if (s.at < s.end && *s.at == 'm')
 		return "server requires an unsupported SCRAM extension";
-	if (!take(&s, 'r', nonce) || !is_nonce(*nonce))
+	if (!scram_take(&s, 'r', nonce) || !is_nonce(*nonce))
 		return malformed;
 	/* Without a part from the server, an old exchange could be replayed to pgweir. */
 	if (nonce->size <= own || memcmp(nonce->at, p->nonce, own) != 0)
 		return "invalid SCRAM response (nonce mismatch)";
-	if (!take(&s, 's', &salt))
+	if (!scram_take(&s, 's', &salt))
 		return malformed;
-	if (!base64_decode(p->salt, sizeof(p->salt), &p->salt_size, salt.at, salt.size) || p->salt_size == 0)
+	if (!base64_decode(p->salt, sizeof(p->salt), &p->salt_size, salt.at, salt.size) ||
+	    p->salt_size == 0)
 		return "malformed SCRAM message (invalid salt)";
-	if (!take(&s, 'i', &iterations))
+	if (!scram_take(&s, 'i', &iterations))
 		return malformed;
 	if (!scram_iterations_read(iterations.at, iterations.size, &p->iterations))
 		return "malformed SCRAM message (invalid iteration count)";
@@ -621,19 +662,23 @@ static const char *server_first_fault(struct scram_prover *p, struct scan s, str
 }
 
 /* Takes server-first, and appends client-final. */
-static enum scram_result answer_server_first(struct scram_prover *p, struct slice message, scram_cached_keys *cached,
-					     void *context, struct bytes *out, const char **why)
+static enum scram_result answer_server_first(struct scram_prover *p, struct slice message,
+					     scram_cached_keys *cached, void *context,
+					     struct bytes *out, const char **why)
 {
-	char unsigned_part[SCRAM_MESSAGE_MAX + BINDING_TEXT + 16], text[BASE64_SIZE(SCRAM_KEY) + 1], bound[BINDING_TEXT];
+	char unsigned_part[SCRAM_MESSAGE_MAX + BINDING_TEXT + 16], text[BASE64_SIZE(SCRAM_KEY) + 1],
+		bound[BINDING_TEXT];
 	uint8_t stored_key[SCRAM_KEY], signature[SCRAM_KEY], proof[SCRAM_KEY];
 	struct slice nonce;
-	const char *fault = server_first_fault(p, (struct scan){ message.at, message.at + message.size }, &nonce);
+	const char *fault = server_first_fault(
+		p, (struct scan){ message.at, message.at + message.size }, &nonce);
 	int length;
 	bool ok;
 
 	if (fault)
 		return invalid(why, fault);
-	if (!p->have_keys && !(cached && cached(context, p->salt, p->salt_size, p->iterations, p->client_key, p->server_key))) {
+	if (!p->have_keys && !(cached && cached(context, p->salt, p->salt_size, p->iterations,
+						p->client_key, p->server_key))) {
 		if (!p->may_derive) {
 			*why = "no keys are known for the salt that the server uses";
 			return SCRAM_NO_KEYS;
@@ -642,11 +687,14 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct slic
 		return SCRAM_PENDING;
 	}
 	write_binding(bound, p->gs2, &p->binding);
-	length = snprintf(unsigned_part, sizeof(unsigned_part), "c=%s,r=%.*s", bound, (int)nonce.size, nonce.at);
-	p->auth_message = make_auth_message(p->client_first_bare, message, (struct slice){ unsigned_part, (size_t)length });
+	length = snprintf(unsigned_part, sizeof(unsigned_part), "c=%s,r=%.*s", bound,
+			  (int)nonce.size, nonce.at);
+	p->auth_message = make_auth_message(p->client_first_bare, message,
+					    (struct slice){ unsigned_part, (size_t)length });
 	if (!p->auth_message)
-		return invalid(why, no_memory);
-	ok = digest_sha256(p->client_key, SCRAM_KEY, stored_key) && sign(stored_key, p->auth_message, signature);
+		return invalid(why, scram_no_memory);
+	ok = digest_sha256(p->client_key, SCRAM_KEY, stored_key) &&
+	     sign(stored_key, p->auth_message, signature);
 	if (ok) {
 		xor(proof, p->client_key, signature);
 		base64_encode(text, proof, SCRAM_KEY);
@@ -659,12 +707,13 @@ static enum scram_result answer_server_first(struct scram_prover *p, struct slic
 	bytes_append_text(out, ",p=");
 	bytes_append_text(out, text);
 	if (out->failed)
-		return invalid(why, no_memory);
+		return invalid(why, scram_no_memory);
 	p->step = STEP_SIGNATURE;
 	return SCRAM_CONTINUE;
 }
 
-static enum scram_result check_server_final(struct scram_prover *p, struct slice message, const char **why)
+static enum scram_result check_server_final(struct scram_prover *p, struct slice message,
+					    const char **why)
 {
 	struct scan s = { message.at, message.at + message.size };
 	uint8_t want[SCRAM_KEY], have[SCRAM_KEY];
@@ -683,7 +732,7 @@ static enum scram_result check_server_final(struct scram_prover *p, struct slice
 	if (!base64_decode(have, SCRAM_KEY, &got, value.at, value.size) || got != SCRAM_KEY)
 		return invalid(why, "malformed SCRAM message (invalid server signature)");
 	if (!sign(p->server_key, p->auth_message, want))
-		return invalid(why, no_memory);
+		return invalid(why, scram_no_memory);
 	if (mem_equal_constant_time(want, have, SCRAM_KEY))
 		return SCRAM_DONE;
 	*why = "incorrect server signature";
@@ -691,7 +740,8 @@ static enum scram_result check_server_final(struct scram_prover *p, struct slice
 }
 
 enum scram_result scram_prover_step(struct scram_prover *p, const char *message, size_t size,
-				    scram_cached_keys *cached, void *context, struct bytes *out, const char **why)
+				    scram_cached_keys *cached, void *context, struct bytes *out,
+				    const char **why)
 {
 	struct slice whole = { message, size };
 	char bare[sizeof(p->nonce) + 8];
@@ -700,17 +750,18 @@ enum scram_result scram_prover_step(struct scram_prover *p, const char *message,
 
 	p->step = STEP_OVER;
 	if (step == STEP_FIRST) {
-		/* PostgreSQL takes the user from the start-up message; libpq leaves the name empty, too. */
+		/* PostgreSQL takes the user from the start-up message; libpq leaves the name empty,
+		   too. */
 		snprintf(bare, sizeof(bare), "n=,r=%s", p->nonce);
 		p->client_first_bare = mem_copy_string(bare);
 		bytes_append_text(out, gs2_header(p->gs2));
 		bytes_append_text(out, bare);
 		if (!p->client_first_bare || out->failed)
-			return invalid(why, no_memory);
+			return invalid(why, scram_no_memory);
 		p->step = STEP_FINAL;
 		return SCRAM_CONTINUE;
 	}
-	fault = message_fault(message, size);
+	fault = scram_message_fault(message, size);
 	if (fault)
 		return invalid(why, fault);
 	if (step == STEP_FINAL)

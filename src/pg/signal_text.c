@@ -1,8 +1,10 @@
 /*
- * Texts that end or cancel one session: pg_terminate_backend and pg_cancel_backend with a number or $1.
+ * Texts that end or cancel one session: pg_terminate_backend and pg_cancel_backend with a number or
+ * $1.
  *
- * Only this shape is read, token by token; comments, other casts and a second argument make it another text. The words are those of PostgreSQL's
- * grammar: letters in any case, blanks between tokens.
+ * Only this shape is read, token by token; comments, other casts and a second argument make it
+ * another text. The words are those of PostgreSQL's grammar: letters in any case, blanks between
+ * tokens.
  */
 #include "pg/signal_text.h"
 
@@ -10,7 +12,7 @@
 
 struct signal_reader { const char *text, *at, *end; };
 
-static void skip_blanks(struct signal_reader *r)
+static void signal_text_skip_blanks(struct signal_reader *r)
 {
 	while (r->at < r->end && *r->at && strchr(" \t\n\r\f", *r->at))
 		r->at++;
@@ -18,7 +20,8 @@ static void skip_blanks(struct signal_reader *r)
 
 static bool is_in_word(char c)
 {
-	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' || c == '$' || (c & 0x80);
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' ||
+	       c == '$' || (c & 0x80);
 }
 
 /* Takes the word and the blanks after it. */
@@ -37,7 +40,7 @@ static bool take_signal_word(struct signal_reader *r, const char *word)
 	if (r->at + size < r->end && is_in_word(word[size - 1]) && is_in_word(r->at[size]))
 		return false;
 	r->at += size;
-	skip_blanks(r);
+	signal_text_skip_blanks(r);
 	return true;
 }
 
@@ -58,13 +61,15 @@ static bool take_argument(struct signal_reader *r, struct signal_text *out)
 	out->pid = (uint32_t)pid;
 	if (r->at < r->end && is_in_word(*r->at))
 		return false;
-	skip_blanks(r);
-	return !take_signal_word(r, "::") || take_signal_word(r, "int") || take_signal_word(r, "int4") || take_signal_word(r, "integer");
+	signal_text_skip_blanks(r);
+	return !take_signal_word(r, "::") || take_signal_word(r, "int") ||
+	       take_signal_word(r, "int4") || take_signal_word(r, "integer");
 }
 
 bool signal_text_read(const uint8_t *text, size_t size, struct signal_text *out)
 {
-	struct signal_reader r = { (const char *)text, (const char *)text, (const char *)text + size };
+	struct signal_reader r = { (const char *)text, (const char *)text,
+				   (const char *)text + size };
 	bool is_known;
 
 	if (size > 0 && text[size - 1] == 0)
@@ -81,7 +86,8 @@ bool signal_text_read(const uint8_t *text, size_t size, struct signal_text *out)
 		is_known = take_signal_word(&r, "pg_cancel_backend");
 	}
 	out->name_size = (size_t)(r.at - r.text) - out->name_at;
-	if (!is_known || !take_signal_word(&r, "(") || !take_argument(&r, out) || !take_signal_word(&r, ")"))
+	if (!is_known || !take_signal_word(&r, "(") || !take_argument(&r, out) ||
+	    !take_signal_word(&r, ")"))
 		return false;
 	take_signal_word(&r, ";");
 	return r.at == r.end;

@@ -1,6 +1,6 @@
 /*
- * SQL texts of clients: the commands that concern a pooler (sql_commands.h): SET, RESET and set_config; DEALLOCATE, DISCARD and EXECUTE; DROP and ALTER
- * DATABASE.
+ * SQL texts of clients: the commands that concern a pooler (sql_commands.h): SET, RESET and
+ * set_config; DEALLOCATE, DISCARD and EXECUTE; DROP and ALTER DATABASE.
  */
 #include "pg/sql_commands.h"
 
@@ -13,20 +13,24 @@
 /* ---- SET and set_config ---- */
 
 /*
- * The tag of CommandComplete is SET or RESET, without the name of the parameter, so the text is read:
+ * The tag of CommandComplete is SET or RESET, without the name of the parameter, so the text is
+ * read:
  *
  *	statement = "SET" [ "SESSION" / "LOCAL" ] name rest / "RESET" name rest
  *	call      = "set_config" "(" "'" name "'" rest
  *
- * The role changes with the parameters role and session_authorization, with SET SESSION AUTHORIZATION, and possibly with each name that is not plain
- * ("role", U&"\0072ole"). SET LOCAL ends with the transaction, and SET CONSTRAINTS has a tag of its own.
+ * The role changes with the parameters role and session_authorization, with SET SESSION
+ * AUTHORIZATION, and possibly with each name that is not plain ("role", U&"\0072ole"). SET LOCAL
+ * ends with the transaction, and SET CONSTRAINTS has a tag of its own.
  *
- * The meaning of texts depends on search_path, on the role ("$user" in search_path), and on parameters that change how an expression is read
- * (transform_null_equals). Parameters with a dot in their names, which are not parameters of the server itself, and the parameters in a table
+ * The meaning of texts depends on search_path, on the role ("$user" in search_path), and on
+ * parameters that change how an expression is read (transform_null_equals). Parameters with a dot
+ * in their names, which are not parameters of the server itself, and the parameters in a table
  * below are harmless.
  *
- * A text that is not plain may change both. A plain name is ASCII: in every client_encoding a byte of ASCII that is a part of a longer character
- * follows a byte that is not ASCII. Comments and semicolons are skipped at the beginning of a Parse only, where programs put comments.
+ * A text that is not plain may change both. A plain name is ASCII: in every client_encoding a byte
+ * of ASCII that is a part of a longer character follows a byte that is not ASCII. Comments and
+ * semicolons are skipped at the beginning of a Parse only, where programs put comments.
  */
 #define PLAIN (BYTE_IN_WORD | BYTE_DOLLAR)
 #define PLAIN_WITH_DOTS (PLAIN | BYTE_DOT)
@@ -34,17 +38,56 @@
 
 /* Beginnings of names. */
 static const char *const harmless_families[] = {
-	"enable_", "log_", "jit", "geqo", "vacuum_", "transaction_", "default_transaction_", "cpu_", "max_parallel_", "parallel_", "idle_", "tcp_", "track_",
-	"debug_", "effective_", "min_parallel_", "backend_flush", "commit_",
+	"enable_",
+	"log_",
+	"jit",
+	"geqo",
+	"vacuum_",
+	"transaction_",
+	"default_transaction_",
+	"cpu_",
+	"max_parallel_",
+	"parallel_",
+	"idle_",
+	"tcp_",
+	"track_",
+	"debug_",
+	"effective_",
+	"min_parallel_",
+	"backend_flush",
+	"commit_",
 };
 
 static const char *const harmless_names[] = {
-	"application_name", "bytea_output", "client_min_messages", "constraint_exclusion", "cursor_tuple_fraction", "extra_float_digits",
-	"from_collapse_limit", "hash_mem_multiplier", "join_collapse_limit", "local_preload_libraries", "lock_timeout", "maintenance_work_mem",
-	"plan_cache_mode", "random_page_cost", "recursive_worktable_factor", "row_security", "seq_page_cost", "statement_timeout", "synchronous_commit",
-	"temp_buffers", "temp_file_limit", "transaction", "work_mem",
+	"application_name",
+	"bytea_output",
+	"client_min_messages",
+	"constraint_exclusion",
+	"cursor_tuple_fraction",
+	"extra_float_digits",
+	"from_collapse_limit",
+	"hash_mem_multiplier",
+	"join_collapse_limit",
+	"local_preload_libraries",
+	"lock_timeout",
+	"maintenance_work_mem",
+	"plan_cache_mode",
+	"random_page_cost",
+	"recursive_worktable_factor",
+	"row_security",
+	"seq_page_cost",
+	"statement_timeout",
+	"synchronous_commit",
+	"temp_buffers",
+	"temp_file_limit",
+	"transaction",
+	"work_mem",
 	/* reported by the server; clients share statements only if these are equal */
-	"client_encoding", "datestyle", "intervalstyle", "standard_conforming_strings", "timezone",
+	"client_encoding",
+	"datestyle",
+	"intervalstyle",
+	"standard_conforming_strings",
+	"timezone",
 };
 
 static bool is_harmless(const struct lex_token *name)
@@ -86,13 +129,15 @@ static bool names_harmless(struct sql_lexer l)
 	if (lex_is(&name, "time"))
 		return true;
 	/* after a quote or a byte that is not ASCII the name continues */
-	return is_harmless(&name) && (l.at == l.end || is_at_blank(&l) || *l.at == '=' || *l.at == ';');
+	return is_harmless(&name) &&
+	       (l.at == l.end || is_at_blank(&l) || *l.at == '=' || *l.at == ';');
 }
 
 /* After RESET or SET SESSION: the name is plain, and no name of a role. */
 static bool names_no_role(struct sql_lexer l)
 {
-	static const char *const names[] = { "role", "session_authorization", "session", "authorization" };
+	static const char *const names[] = { "role", "session_authorization", "session",
+					     "authorization" };
 	struct lex_token name = take_after_blanks(&l, PLAIN);
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -134,7 +179,8 @@ unsigned set_query_keeps(const uint8_t *text, size_t size)
 	}
 	after = l;
 	second = take_after_blanks(&after, PLAIN);
-	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (names_harmless(l) ? SET_KEEPS_MEANING : 0) |
+	return (!lex_is(&second, "constraints") && set_keeps_role(l) ? SET_KEEPS_ROLE : 0) |
+	       (names_harmless(l) ? SET_KEEPS_MEANING : 0) |
 	       (lex_is(&second, "local") && is_at_blank(&after) ? SET_IS_LOCAL : 0);
 }
 
@@ -184,7 +230,8 @@ unsigned set_parse_keeps(const uint8_t *text, size_t size)
 {
 	struct sql_lexer l = lex_begin(text, size);
 
-	return (parse_keeps_role(l) ? SET_KEEPS_ROLE : 0) | (parse_keeps_meaning(l) ? SET_KEEPS_MEANING : 0);
+	return (parse_keeps_role(l) ? SET_KEEPS_ROLE : 0) |
+	       (parse_keeps_meaning(l) ? SET_KEEPS_MEANING : 0);
 }
 
 /* After the word set_config. */
@@ -218,7 +265,8 @@ bool meaning_is_configured(const uint8_t *text, size_t size)
 		if (at > begin && (at[-1] | 0x20) == 'u' && l.end - at > 1 && at[1] == '"')
 			return true;
 	for (at = begin; (at = memchr(at, '_', (size_t)(l.end - at))) != NULL; at++) {
-		if ((size_t)(at - begin) < before_size || (size_t)(l.end - at) < after_size || strncasecmp(at - before_size, before, before_size) != 0 ||
+		if ((size_t)(at - begin) < before_size || (size_t)(l.end - at) < after_size ||
+		    strncasecmp(at - before_size, before, before_size) != 0 ||
 		    strncasecmp(at, after, after_size) != 0)
 			continue;
 		l.at = at + after_size;
@@ -231,17 +279,20 @@ bool meaning_is_configured(const uint8_t *text, size_t size)
 /* ---- prepared statements ---- */
 
 /*
- * SQL commands that name prepared statements ("DEALLOCATE", "EXECUTE" in the PostgreSQL documentation).
+ * SQL commands that name prepared statements ("DEALLOCATE", "EXECUTE" in the PostgreSQL
+ * documentation).
  *
- * Two searches: a quick one for words, which nearly every text passes without a match, and a reader of statements. The reader knows a statement by
- * its first word. A text that the reader does not understand has no names: the text goes to the server unchanged, and the server reports an unknown
+ * Two searches: a quick one for words, which nearly every text passes without a match, and a reader
+ * of statements. The reader knows a statement by its first word. A text that the reader does not
+ * understand has no names: the text goes to the server unchanged, and the server reports an unknown
  * statement.
  *
  * U&"..." is not read as a name.
  */
 #define SHORTEST (sizeof("DISCARD") - 1)
 
-static ALWAYS_INLINE bool begins_with(const uint8_t *at, const uint8_t *end, const char *word)
+static ALWAYS_INLINE bool commands_begins_with(const uint8_t *at, const uint8_t *end,
+					       const char *word)
 {
 	size_t size = strlen(word);
 
@@ -257,8 +308,10 @@ bool deallocate_is_mentioned(const uint8_t *text, size_t size, bool or_execute)
 	for (; (size_t)(end - text) >= SHORTEST; text++) {
 		uint8_t letter = *text | 0x20;
 
-		if ((letter == 'd' && (begins_with(text, end, "DISCARD") || begins_with(text, end, "DEALLOCATE"))) ||
-		    (letter == 'e' && or_execute && (text[1] | 0x20) == 'x' && begins_with(text, end, "EXECUTE")))
+		if ((letter == 'd' && (commands_begins_with(text, end, "DISCARD") ||
+				       commands_begins_with(text, end, "DEALLOCATE"))) ||
+		    (letter == 'e' && or_execute && (text[1] | 0x20) == 'x' &&
+		     commands_begins_with(text, end, "EXECUTE")))
 			return true;
 	}
 	return false;
@@ -269,7 +322,8 @@ bool deallocate_is_mentioned(const uint8_t *text, size_t size, bool or_execute)
 struct reader {
 	struct sql_lexer lexer;
 	const char *text;
-	int depth;			/* of parentheses: the statements of CREATE RULE are separated by semicolons, too */
+	/* of parentheses: the statements of CREATE RULE are separated by semicolons, too */
+	int depth;
 };
 
 /* Returns the next token; a semicolon outside of parentheses is LEX_END. */
@@ -291,7 +345,7 @@ static void skip_statement(struct reader *r, struct lex_token t)
 		t = next(r);
 }
 
-static bool is_identifier(const struct lex_token *t)
+static bool commands_is_identifier(const struct lex_token *t)
 {
 	return t->kind == LEX_QUOTED_WORD || (t->kind == LEX_WORD && !lex_is_digit(*t->at));
 }
@@ -313,7 +367,8 @@ static void read_identifier(const struct reader *r, const struct lex_token *t, s
 	n->size = t->size;
 }
 
-/* Reads a statement after DEALLOCATE. The name is the last token; PREPARE is a name if nothing follows. */
+/* Reads a statement after DEALLOCATE. The name is the last token; PREPARE is a name if nothing
+   follows. */
 static bool read_deallocate(struct reader *r, struct sql_name *n)
 {
 	struct lex_token t = next(r), after;
@@ -321,7 +376,7 @@ static bool read_deallocate(struct reader *r, struct sql_name *n)
 	if (t.kind == LEX_END)
 		return false;
 	after = next(r);
-	if (lex_is(&t, "PREPARE") && is_identifier(&after)) {
+	if (lex_is(&t, "PREPARE") && commands_is_identifier(&after)) {
 		t = after;
 		after = next(r);
 	}
@@ -329,14 +384,15 @@ static bool read_deallocate(struct reader *r, struct sql_name *n)
 		skip_statement(r, after);
 		return false;
 	}
-	if (!is_identifier(&t) || lex_is(&t, "ALL"))
+	if (!commands_is_identifier(&t) || lex_is(&t, "ALL"))
 		return false;
 	n->drops = true;
 	read_identifier(r, &t, n);
 	return true;
 }
 
-/* Reads a statement that begins with this token; the name follows EXECUTE, which follows AS in CREATE TABLE. */
+/* Reads a statement that begins with this token; the name follows EXECUTE, which follows AS in
+   CREATE TABLE. */
 static bool read_execute(struct reader *r, struct lex_token first, struct sql_name *n)
 {
 	bool creates = lex_is(&first, "CREATE"), follows_as = false;
@@ -353,7 +409,7 @@ static bool read_execute(struct reader *r, struct lex_token first, struct sql_na
 	if (t.kind == LEX_END)
 		return false;
 	t = next(r);
-	if (!is_identifier(&t)) {
+	if (!commands_is_identifier(&t)) {
 		skip_statement(r, t);
 		return false;
 	}
@@ -374,7 +430,9 @@ unsigned statement_sql_read(const uint8_t *text, size_t size, struct sql_name na
 		struct lex_token first = next(&r);
 		struct sql_name n;
 
-		if (first.kind == LEX_END || !(lex_is(&first, "DEALLOCATE") ? read_deallocate(&r, &n) : read_execute(&r, first, &n)))
+		if (first.kind == LEX_END ||
+		    !(lex_is(&first, "DEALLOCATE") ? read_deallocate(&r, &n)
+						   : read_execute(&r, first, &n)))
 			continue;
 		if (count == SQL_NAMES_MOST)
 			return 0;
@@ -402,7 +460,7 @@ bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL
 		next(&r);		/* EXISTS */
 		t = next(&r);
 	}
-	if (!is_identifier(&t))
+	if (!commands_is_identifier(&t))
 		return false;
 	read_identifier(&r, &t, &n);
 	memcpy(name, n.text, n.text_size);

@@ -1,27 +1,36 @@
 /*
- * The lexer for SQL texts ("Lexical Structure" in the PostgreSQL documentation; scan.l in its source). Every reader of SQL texts uses it.
+ * The lexer for SQL texts ("Lexical Structure" in the PostgreSQL documentation; scan.l in its
+ * source). Every reader of SQL texts uses it.
  *
  *	comments	-- to LF or CR; block comments nest
- *	identifiers	a letter, '_' or a byte that is not ASCII, then also digits and '$'; "quoted", with "" for a quote; U&"escaped"
- *	strings		'plain', E'with escapes', N'', B'', X'', U&''; two quotes are one quote of the text; a string goes on after blanks and comments
- *			of -- if a line ends among them: E'a' -- LF '\'b'
+ *	identifiers	a letter, '_' or a byte that is not ASCII, then also digits and '$';
+ *			"quoted", with "" for a quote; U&"escaped"
+ *	strings		'plain', E'with escapes', N'', B'', X'', U&''; two quotes are one quote of
+ *			the text; a string goes on after blanks and comments of -- if a line ends
+ *			among them: E'a' -- LF '\'b'
  *	dollar quotes	$tag$ ... $tag$
- *	numbers		1, 1.5, .5, 1e5, and since PostgreSQL 16 1_000, 0x1F, 0o7, 0b1. Other letters after a number are another token, as before
- *			PostgreSQL 15; a later server rejects the text
+ *	numbers		1, 1.5, .5, 1e5, and since PostgreSQL 16 1_000, 0x1F, 0o7, 0b1. Other
+ *			letters after a number are another token, as before PostgreSQL 15; a later
+ *			server rejects the text
  *	parameters	$1
- *	operators	the longest run of operator characters that contains no comment; + and - at its end belong to the next token, unless one of
- *			~ ! @ # ^ & | ` ? % is in the operator
+ *	operators	the longest run of operator characters that contains no comment; + and - at
+ *			its end belong to the next token, unless one of ~ ! @ # ^ & | ` ? % is in
+ *			the operator
  *
- * Where a string ends depends on two things that the text does not say. With standard_conforming_strings = off a backslash in a plain string is an
- * escape. In some encodings of clients (SJIS, BIG5, GBK, GB18030, JOHAB, UHC) the last byte of a character can look like a backslash or another byte of
- * ASCII. If one of these would move the end of a token, the lexer is uncertain, and the text is unproven:
+ * Where a string ends depends on two things that the text does not say. With
+ * standard_conforming_strings = off a backslash in a plain string is an escape. In some encodings
+ * of clients (SJIS, BIG5, GBK, GB18030, JOHAB, UHC) the last byte of a character can look like a
+ * backslash or another byte of ASCII. If one of these would move the end of a token, the lexer is
+ * uncertain, and the text is unproven:
  *
  *	'a\\n'	'a\\\\'	certain: both rules have the same end
  *	'a\\'	uncertain
  *
- * Two quotes inside a quoted token are unchanged in its `text`, and letters are compared in ASCII only.
+ * Two quotes inside a quoted token are unchanged in its `text`, and letters are compared in ASCII
+ * only.
  *
- * Invariant: lex_next() and lex_scan() move forward unless they return LEX_END; `at` never exceeds `end`.
+ * Invariant: lex_next() and lex_scan() move forward unless they return LEX_END; `at` never exceeds
+ * `end`.
  */
 #include "pg/sql_lex.h"
 
@@ -82,14 +91,16 @@ bool lex_skip_tag(struct sql_lexer *l)
 	return true;
 }
 
-/* The lexer is after the quote that ends a string. Moves after the quote with which the string continues. */
+/* The lexer is after the quote that ends a string. Moves after the quote with which the string
+   continues. */
 static bool continue_string(struct sql_lexer *l)
 {
 	struct sql_lexer ahead = *l;
 	bool has_line = false;
 
 	while (ahead.at < ahead.end && !(*ahead.at == '\'' && has_line)) {
-		if (*ahead.at == '-' ? !(lex_is_at(&ahead, "--") && lex_skip_comment(&ahead)) : !lex_is_blank(*ahead.at))
+		if (*ahead.at == '-' ? !(lex_is_at(&ahead, "--") && lex_skip_comment(&ahead))
+				     : !lex_is_blank(*ahead.at))
 			return false;
 		has_line |= ahead.at < ahead.end && (*ahead.at == '\n' || *ahead.at == '\r');
 		ahead.at += ahead.at < ahead.end;
@@ -230,8 +241,10 @@ static void scan_number(struct sql_lexer *l)
 	char base = byte_at(l, 1) | 0x20, sign;
 	size_t first = 2u + (byte_at(l, 2) == '_');
 
-	if (*l->at == '0' && (base == 'x' || base == 'o' || base == 'b') && is_digit_of(base, byte_at(l, first))) {
-		for (l->at += first; is_digit_of(base, byte_at(l, 0)) || (byte_at(l, 0) == '_' && is_digit_of(base, byte_at(l, 1)));)
+	if (*l->at == '0' && (base == 'x' || base == 'o' || base == 'b') &&
+	    is_digit_of(base, byte_at(l, first))) {
+		for (l->at += first; is_digit_of(base, byte_at(l, 0)) ||
+				     (byte_at(l, 0) == '_' && is_digit_of(base, byte_at(l, 1)));)
 			l->at++;
 		return;
 	}
@@ -243,7 +256,8 @@ static void scan_number(struct sql_lexer *l)
 			skip_digits(l);
 	}
 	sign = byte_at(l, 1);
-	if ((byte_at(l, 0) | 0x20) == 'e' && lex_is_digit(sign == '+' || sign == '-' ? byte_at(l, 2) : sign)) {
+	if ((byte_at(l, 0) | 0x20) == 'e' &&
+	    lex_is_digit(sign == '+' || sign == '-' ? byte_at(l, 2) : sign)) {
 		l->at += 2;
 		skip_digits(l);
 	}
@@ -266,12 +280,14 @@ static void scan_operator(struct sql_lexer *l)
 		l->at--;
 }
 
-/* A name after the lexer is longer in an encoding in which a character ends with a byte of ASCII: a letter or digit belongs to the name anyway. */
+/* A name after the lexer is longer in an encoding in which a character ends with a byte of ASCII: a
+   letter or digit belongs to the name anyway. */
 static void check_last_byte(struct sql_lexer *l)
 {
 	char next = byte_at(l, 0);
 
-	if (lex_bytes[(uint8_t)l->at[-1]] & BYTE_NOT_ASCII && next >= ':' && next <= '~' && !lex_is_in_word(next))
+	if (lex_bytes[(uint8_t)l->at[-1]] & BYTE_NOT_ASCII && next >= ':' && next <= '~' &&
+	    !lex_is_in_word(next))
 		l->is_uncertain = true;
 }
 
@@ -288,7 +304,8 @@ struct lex_token lex_scan(struct sql_lexer *l)
 	/* B'', X'', U&'' and U&"" */
 	if (next == '\'' && strchr("bBxX", *l->at))
 		l->at++;
-	else if (next == '&' && (*l->at | 0x20) == 'u' && (byte_at(l, 2) == '\'' || byte_at(l, 2) == '"'))
+	else if (next == '&' && (*l->at | 0x20) == 'u' &&
+		 (byte_at(l, 2) == '\'' || byte_at(l, 2) == '"'))
 		l->at += 2;
 	if (take_string(l, &t)) {
 		if (t.kind == LEX_QUOTED_WORD && *t.at != '"')
@@ -304,7 +321,8 @@ struct lex_token lex_scan(struct sql_lexer *l)
 			l->at++;
 	} else if ((*l->at != '$' && lex_is_in_name(*l->at)) || (*l->at == '?' && l->is_source)) {
 		t.kind = LEX_WORD;
-		while (l->at < l->end && (lex_is_in_name(*l->at) || (*l->at == '?' && l->is_source)))
+		while (l->at < l->end &&
+		       (lex_is_in_name(*l->at) || (*l->at == '?' && l->is_source)))
 			l->at++;
 		check_last_byte(l);
 	} else if (strchr(OPERATOR_BYTES, *l->at)) {

@@ -1,9 +1,10 @@
 /*
  * Where an SQL text may run code, by its tokens.
  *
- * A text is not parsed. The walk follows the tokens of PostgreSQL's scanner (sql_lex.c) and keeps only the name that is being read, with its qualifiers,
- * and what is expected of it. Therefore it reports too much, such as the columns of INSERT INTO t (a, b) as a call of t, and never too little. If it is
- * uncertain where a token ends, the text is unproven.
+ * A text is not parsed. The walk follows the tokens of PostgreSQL's scanner (sql_lex.c) and keeps
+ * only the name that is being read, with its qualifiers, and what is expected of it. Therefore it
+ * reports too much, such as the columns of INSERT INTO t (a, b) as a call of t, and never too
+ * little. If it is uncertain where a token ends, the text is unproven.
  *
  *	SELECT lower(t.name)::text FROM t
  *		CALL lower, COLUMN name, TYPE text
@@ -32,14 +33,16 @@ struct walker {
 	enum name_is name_is;
 };
 
-static ALWAYS_INLINE void report_use(struct walker *w, enum sql_use_kind kind, const struct lex_token *name)
+static ALWAYS_INLINE void report_use(struct walker *w, enum sql_use_kind kind,
+				     const struct lex_token *name)
 {
-	struct sql_use use = { kind, *name, w->parts > 0 ? w->before_name : w->before, w->is_qualified };
+	struct sql_use use = { kind, *name, w->parts > 0 ? w->before_name : w->before,
+			       w->is_qualified };
 
 	w->seen(w->context, &use);
 }
 
-static bool is_name(const struct lex_token *t)
+static bool uses_is_name(const struct lex_token *t)
 {
 	return t->kind == LEX_WORD || t->kind == LEX_QUOTED_WORD || t->kind == LEX_ESCAPED_WORD;
 }
@@ -56,7 +59,9 @@ static void end_part(struct walker *w)
 /* The name is no call. */
 static ALWAYS_INLINE void end_name(struct walker *w)
 {
-	static const enum sql_use_kind kinds[] = { [NAME_IS_TYPE] = SQL_USE_TYPE, [NAME_IS_COLLATION] = SQL_USE_COLLATION, [NAME_IS_METHOD] = SQL_USE_METHOD };
+	static const enum sql_use_kind kinds[] = { [NAME_IS_TYPE] = SQL_USE_TYPE,
+						   [NAME_IS_COLLATION] = SQL_USE_COLLATION,
+						   [NAME_IS_METHOD] = SQL_USE_METHOD };
 
 	if (w->parts == 0)
 		return;
@@ -73,7 +78,8 @@ static ALWAYS_INLINE void end_name(struct walker *w)
 static bool is_catalog(const struct lex_token *t)
 {
 	return (t->kind == LEX_WORD && lex_equal(t->text, t->text_size, "pg_catalog")) ||
-	       (t->kind == LEX_QUOTED_WORD && t->text_size == sizeof("pg_catalog") - 1 && memcmp(t->text, "pg_catalog", t->text_size) == 0);
+	       (t->kind == LEX_QUOTED_WORD && t->text_size == sizeof("pg_catalog") - 1 &&
+		memcmp(t->text, "pg_catalog", t->text_size) == 0);
 }
 
 static ALWAYS_INLINE void read_word(struct walker *w, const struct lex_token *t)
@@ -126,7 +132,8 @@ static void open_parenthesis(struct walker *w)
 	if (w->parts > 0 && w->name_is == NAME_IS_PLAIN) {
 		report_use(w, SQL_USE_CALL, &w->name);
 		w->in_operator = w->parts == 1 && lex_is(&w->name, "operator");
-		casts = w->parts == 1 && (lex_is(&w->name, "cast") || lex_is(&w->name, "treat") || lex_is(&w->name, "xmlserialize"));
+		casts = w->parts == 1 && (lex_is(&w->name, "cast") || lex_is(&w->name, "treat") ||
+					  lex_is(&w->name, "xmlserialize"));
 		w->parts = 0;
 		w->is_of_value = w->is_qualified = false;
 	} else {
@@ -160,7 +167,8 @@ static void read_mark(struct walker *w, const struct lex_token *t)
 		end_name(w);
 	w->in_operator &= c == '(';
 	w->has_dot = w->is_of_value = false;
-	w->name_is = t->size == 2 && *t->at == ':' && t->at[1] == ':' ? NAME_IS_TYPE : NAME_IS_PLAIN;
+	w->name_is = t->size == 2 && *t->at == ':' && t->at[1] == ':' ? NAME_IS_TYPE
+								      : NAME_IS_PLAIN;
 }
 
 static void read_operator(struct walker *w, const struct lex_token *t)
@@ -200,9 +208,11 @@ static ALWAYS_INLINE struct lex_token scan(struct sql_lexer *l)
 		while (at < end && (p = lex_bytes[(uint8_t)*at]) & (BYTE_IN_WORD | BYTE_DOLLAR))
 			at++;
 		/* the prefix of a string, or a byte that is not ASCII */
-		if (!(p & BYTE_NOT_ASCII) && (at == end || (*at != '\'' && *at != '&' && *at != '?'))) {
+		if (!(p & BYTE_NOT_ASCII) &&
+		    (at == end || (*at != '\'' && *at != '&' && *at != '?'))) {
 			l->at = at;
-			return (struct lex_token){ LEX_WORD, begin, (size_t)(at - begin), begin, (size_t)(at - begin) };
+			return (struct lex_token){ LEX_WORD, begin, (size_t)(at - begin), begin,
+						   (size_t)(at - begin) };
 		}
 	} else if (at < end && (*at == ',' || *at == '(' || *at == ')')) {
 		l->at = at + 1;
@@ -219,10 +229,11 @@ static ALWAYS_INLINE void step_walk(struct walker *w, const struct lex_token *t)
 
 		w->seen(w->context, &use);
 		use.kind = SQL_USE_STATEMENT;
-		if ((w->before.kind == LEX_END || lex_is_mark(&w->before, ';')) && !lex_is_mark(t, ';'))
+		if ((w->before.kind == LEX_END || lex_is_mark(&w->before, ';')) &&
+		    !lex_is_mark(t, ';'))
 			w->seen(w->context, &use);
 	}
-	if (is_name(t))
+	if (uses_is_name(t))
 		read_name_part(w, t);
 	else if (t->kind == LEX_MARK)
 		read_mark(w, t);
@@ -233,9 +244,12 @@ static ALWAYS_INLINE void step_walk(struct walker *w, const struct lex_token *t)
 	w->before = *t;
 }
 
-void sql_uses_walk(struct sql_walk *walk, const uint8_t *text, size_t size, int64_t *tokens, sql_use_seen *seen, void *context)
+void sql_uses_walk(struct sql_walk *walk, const uint8_t *text, size_t size, int64_t *tokens,
+		   sql_use_seen *seen, void *context)
 {
-	struct walker w = { .lexer = lex_begin(text, size), .walk = walk, .seen = seen, .context = context };
+	struct walker w = {
+		.lexer = lex_begin(text, size), .walk = walk, .seen = seen, .context = context
+	};
 	const char *begin = w.lexer.at;
 	struct lex_token t;
 
@@ -246,7 +260,9 @@ void sql_uses_walk(struct sql_walk *walk, const uint8_t *text, size_t size, int6
 	w.before.size = w.before.text_size = walk->before_size;
 	w.lexer.is_uncertain = w.lexer.is_cut;
 	/* the walk stops only between names */
-	while (!walk->is_over && !w.lexer.is_cut && (*tokens > 0 || w.parts > 0 || w.has_dot || w.in_operator || w.name_is != NAME_IS_PLAIN)) {
+	while (!walk->is_over && !w.lexer.is_cut &&
+	       (*tokens > 0 || w.parts > 0 || w.has_dot || w.in_operator ||
+		w.name_is != NAME_IS_PLAIN)) {
 		const char *from = w.lexer.at;
 
 		t = scan(&w.lexer);

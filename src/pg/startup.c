@@ -1,13 +1,17 @@
 /*
  * The first packet of a connection ("StartupMessage" in "Message Formats").
  *
- * The packet has no type byte, because version 2 had none: an Int32 length that counts itself, and an Int32 code. Codes with major 1234 are requests
- * (CancelRequest, SSLRequest, GSSENCRequest), other codes are the version of a StartupMessage, with name/value pairs and a zero byte at the end.
+ * The packet has no type byte, because version 2 had none: an Int32 length that counts itself, and
+ * an Int32 code. Codes with major 1234 are requests (CancelRequest, SSLRequest, GSSENCRequest),
+ * other codes are the version of a StartupMessage, with name/value pairs and a zero byte at the
+ * end.
  *
- * The client is not authenticated yet. The length is compared with the caller's limit as soon as its four bytes have arrived, and the rest is read
- * when the packet is complete: the pairs have been checked to their end, and pg_startup_pair() relies on that.
+ * The client is not authenticated yet. The length is compared with the caller's limit as soon as
+ * its four bytes have arrived, and the rest is read when the packet is complete: the pairs have
+ * been checked to their end, and pg_startup_pair() relies on that.
  *
- * The start-up parameter `options` is split at white space as in the server's pg_split_opts(), and read as a command line with settings only.
+ * The start-up parameter `options` is split at white space as in the server's pg_split_opts(), and
+ * read as a command line with settings only.
  */
 #include "pg/startup.h"
 
@@ -51,9 +55,11 @@ enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct p
 		out->cancel_pid = pg_read_u32(&cursor);
 		out->cancel_key = cursor.at;
 		out->cancel_key_size = (size_t)(cursor.end - cursor.at);
-		if (cursor.bad || out->cancel_key_size < PG_KEY_LEAST || out->cancel_key_size > PG_KEY_MOST)
+		if (cursor.bad || out->cancel_key_size < PG_KEY_LEAST ||
+		    out->cancel_key_size > PG_KEY_MOST)
 			return bad(out, STARTUP_FAULT_HEADER);
-	} else if (out->major == MAJOR_REQUEST && (out->minor == MINOR_SSL || out->minor == MINOR_GSS)) {
+	} else if (out->major == MAJOR_REQUEST &&
+		   (out->minor == MINOR_SSL || out->minor == MINOR_GSS)) {
 		out->kind = out->minor == MINOR_SSL ? STARTUP_SSL : STARTUP_GSS;
 		if (out->size != HEADER)
 			return bad(out, STARTUP_FAULT_HEADER);
@@ -88,7 +94,7 @@ bool pg_startup_pair(const struct pg_startup *s, size_t *at, const char **name, 
 	return !cursor.bad;
 }
 
-static bool is_blank(char c)
+static bool startup_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
@@ -98,14 +104,15 @@ static int word_byte(const char **at)
 {
 	if (**at == '\\')
 		(*at)++;
-	else if (is_blank(**at))
+	else if (startup_is_blank(**at))
 		return -1;
 	if (!**at)
 		return -1;
 	return (unsigned char)*(*at)++;
 }
 
-/* Copies the bytes of the word before `stop` (-1: all bytes). False: too many bytes, or no `stop`. */
+/* Copies the bytes of the word before `stop` (-1: all bytes). False: too many bytes, or no
+   `stop`. */
 static bool word_copy(const char **at, int stop, char *to, size_t size)
 {
 	size_t used = 0;
@@ -120,16 +127,17 @@ static bool word_copy(const char **at, int stop, char *to, size_t size)
 	return true;
 }
 
-static const char *skip_blanks(const char *at)
+static const char *startup_skip_blanks(const char *at)
 {
-	while (is_blank(*at))
+	while (startup_is_blank(*at))
 		at++;
 	return at;
 }
 
-enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value, size_t value_size)
+enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size, char *value,
+				size_t value_size)
 {
-	const char *at = skip_blanks(*text);
+	const char *at = startup_skip_blanks(*text);
 
 	if (!*at) {
 		*text = at;
@@ -140,15 +148,16 @@ enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size,
 	switch (word_byte(&at)) {
 	case 'c':
 		/* as with getopt, the setting is the rest of the word, or the next word */
-		if (!*at || is_blank(*at))
-			at = skip_blanks(at);
+		if (!*at || startup_is_blank(*at))
+			at = startup_skip_blanks(at);
 		break;
 	case '-':
 		break;
 	default:
 		return PG_BAD;
 	}
-	if (!word_copy(&at, '=', name, name_size) || !*name || !word_copy(&at, -1, value, value_size))
+	if (!word_copy(&at, '=', name, name_size) || !*name ||
+	    !word_copy(&at, -1, value, value_size))
 		return PG_BAD;
 	*text = at;
 	return PG_OK;
@@ -157,23 +166,27 @@ enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size,
 /* ---- values of parameters ---- */
 
 /*
- * Values of parameters in the spelling of the server ("Parameter Names and Values", "Character Set Support", "Date/Time Output").
+ * Values of parameters in the spelling of the server ("Parameter Names and Values", "Character Set
+ * Support", "Date/Time Output").
  *
- * Boolean values are on, off, true, false, yes, no, 1 and 0 in any case, and each unique prefix of one of these words. Values of an enumeration are
- * compared without regard to case. PostgreSQL compares only letters and digits of the name of a character set: a client that asks for "utf-8" in its
- * start-up message is told "UTF8" before any server has been asked.
+ * Boolean values are on, off, true, false, yes, no, 1 and 0 in any case, and each unique prefix of
+ * one of these words. Values of an enumeration are compared without regard to case. PostgreSQL
+ * compares only letters and digits of the name of a character set: a client that asks for "utf-8"
+ * in its start-up message is told "UTF8" before any server has been asked.
  *
- * DateStyle has two parts: how dates are written (ISO, SQL, Postgres, German), and the order of their fields (YMD, DMY, MDY). A value may have one
- * part, and the session keeps the other, so that the effect of a value depends on the server connection. Words are as in the server's
- * check_datestyle(): in any case, with commas between them; EURO... is DMY, US and NONEURO... are MDY, and German implies DMY if the value has no
- * order.
+ * DateStyle has two parts: how dates are written (ISO, SQL, Postgres, German), and the order of
+ * their fields (YMD, DMY, MDY). A value may have one part, and the session keeps the other, so that
+ * the effect of a value depends on the server connection. Words are as in the server's
+ * check_datestyle(): in any case, with commas between them; EURO... is DMY, US and NONEURO... are
+ * MDY, and German implies DMY if the value has no order.
  */
 
 const char *pg_boolean_spelled(const char *value)
 {
 	static const struct {
 		const char *word;
-		size_t least;			/* characters that distinguish the word from the others */
+		/* characters that distinguish the word from the others */
+		size_t least;
 		const char *spelled;
 	} words[] = {
 		{ "true", 1, "on" }, { "yes", 1, "on" }, { "on", 2, "on" }, { "1", 1, "on" },
@@ -182,7 +195,8 @@ const char *pg_boolean_spelled(const char *value)
 	size_t size = strlen(value);
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (size >= words[i].least && size <= strlen(words[i].word) && strncasecmp(value, words[i].word, size) == 0)
+		if (size >= words[i].least && size <= strlen(words[i].word) &&
+		    strncasecmp(value, words[i].word, size) == 0)
 			return words[i].spelled;
 	return NULL;
 }
@@ -198,30 +212,90 @@ struct alias {
 
 /* in the order of `clean` */
 static const struct alias aliases[] = {
-	{ "abc", "WIN1258" }, { "alt", "WIN866" }, { "big5", "BIG5" }, { "euccn", "EUC_CN" },
-	{ "eucjis2004", "EUC_JIS_2004" }, { "eucjp", "EUC_JP" }, { "euckr", "EUC_KR" }, { "euctw", "EUC_TW" },
-	{ "gb18030", "GB18030" }, { "gbk", "GBK" }, { "iso88591", "LATIN1" }, { "iso885910", "LATIN6" },
-	{ "iso885913", "LATIN7" }, { "iso885914", "LATIN8" }, { "iso885915", "LATIN9" }, { "iso885916", "LATIN10" },
-	{ "iso88592", "LATIN2" }, { "iso88593", "LATIN3" }, { "iso88594", "LATIN4" }, { "iso88595", "ISO_8859_5" },
-	{ "iso88596", "ISO_8859_6" }, { "iso88597", "ISO_8859_7" }, { "iso88598", "ISO_8859_8" }, { "iso88599", "LATIN5" },
-	{ "johab", "JOHAB" }, { "koi8", "KOI8R" }, { "koi8r", "KOI8R" }, { "koi8u", "KOI8U" },
-	{ "latin1", "LATIN1" }, { "latin10", "LATIN10" }, { "latin2", "LATIN2" }, { "latin3", "LATIN3" },
-	{ "latin4", "LATIN4" }, { "latin5", "LATIN5" }, { "latin6", "LATIN6" }, { "latin7", "LATIN7" },
-	{ "latin8", "LATIN8" }, { "latin9", "LATIN9" }, { "mskanji", "SJIS" }, { "muleinternal", "MULE_INTERNAL" },
-	{ "shiftjis", "SJIS" }, { "shiftjis2004", "SHIFT_JIS_2004" }, { "sjis", "SJIS" }, { "sqlascii", "SQL_ASCII" },
-	{ "tcvn", "WIN1258" }, { "tcvn5712", "WIN1258" }, { "uhc", "UHC" }, { "unicode", "UTF8" },
-	{ "utf8", "UTF8" }, { "vscii", "WIN1258" }, { "win", "WIN1251" }, { "win1250", "WIN1250" },
-	{ "win1251", "WIN1251" }, { "win1252", "WIN1252" }, { "win1253", "WIN1253" }, { "win1254", "WIN1254" },
-	{ "win1255", "WIN1255" }, { "win1256", "WIN1256" }, { "win1257", "WIN1257" }, { "win1258", "WIN1258" },
-	{ "win866", "WIN866" }, { "win874", "WIN874" }, { "win932", "SJIS" }, { "win936", "GBK" },
-	{ "win949", "UHC" }, { "win950", "BIG5" }, { "windows1250", "WIN1250" }, { "windows1251", "WIN1251" },
-	{ "windows1252", "WIN1252" }, { "windows1253", "WIN1253" }, { "windows1254", "WIN1254" }, { "windows1255", "WIN1255" },
-	{ "windows1256", "WIN1256" }, { "windows1257", "WIN1257" }, { "windows1258", "WIN1258" }, { "windows866", "WIN866" },
-	{ "windows874", "WIN874" }, { "windows932", "SJIS" }, { "windows936", "GBK" }, { "windows949", "UHC" },
+	{ "abc", "WIN1258" },
+	{ "alt", "WIN866" },
+	{ "big5", "BIG5" },
+	{ "euccn", "EUC_CN" },
+	{ "eucjis2004", "EUC_JIS_2004" },
+	{ "eucjp", "EUC_JP" },
+	{ "euckr", "EUC_KR" },
+	{ "euctw", "EUC_TW" },
+	{ "gb18030", "GB18030" },
+	{ "gbk", "GBK" },
+	{ "iso88591", "LATIN1" },
+	{ "iso885910", "LATIN6" },
+	{ "iso885913", "LATIN7" },
+	{ "iso885914", "LATIN8" },
+	{ "iso885915", "LATIN9" },
+	{ "iso885916", "LATIN10" },
+	{ "iso88592", "LATIN2" },
+	{ "iso88593", "LATIN3" },
+	{ "iso88594", "LATIN4" },
+	{ "iso88595", "ISO_8859_5" },
+	{ "iso88596", "ISO_8859_6" },
+	{ "iso88597", "ISO_8859_7" },
+	{ "iso88598", "ISO_8859_8" },
+	{ "iso88599", "LATIN5" },
+	{ "johab", "JOHAB" },
+	{ "koi8", "KOI8R" },
+	{ "koi8r", "KOI8R" },
+	{ "koi8u", "KOI8U" },
+	{ "latin1", "LATIN1" },
+	{ "latin10", "LATIN10" },
+	{ "latin2", "LATIN2" },
+	{ "latin3", "LATIN3" },
+	{ "latin4", "LATIN4" },
+	{ "latin5", "LATIN5" },
+	{ "latin6", "LATIN6" },
+	{ "latin7", "LATIN7" },
+	{ "latin8", "LATIN8" },
+	{ "latin9", "LATIN9" },
+	{ "mskanji", "SJIS" },
+	{ "muleinternal", "MULE_INTERNAL" },
+	{ "shiftjis", "SJIS" },
+	{ "shiftjis2004", "SHIFT_JIS_2004" },
+	{ "sjis", "SJIS" },
+	{ "sqlascii", "SQL_ASCII" },
+	{ "tcvn", "WIN1258" },
+	{ "tcvn5712", "WIN1258" },
+	{ "uhc", "UHC" },
+	{ "unicode", "UTF8" },
+	{ "utf8", "UTF8" },
+	{ "vscii", "WIN1258" },
+	{ "win", "WIN1251" },
+	{ "win1250", "WIN1250" },
+	{ "win1251", "WIN1251" },
+	{ "win1252", "WIN1252" },
+	{ "win1253", "WIN1253" },
+	{ "win1254", "WIN1254" },
+	{ "win1255", "WIN1255" },
+	{ "win1256", "WIN1256" },
+	{ "win1257", "WIN1257" },
+	{ "win1258", "WIN1258" },
+	{ "win866", "WIN866" },
+	{ "win874", "WIN874" },
+	{ "win932", "SJIS" },
+	{ "win936", "GBK" },
+	{ "win949", "UHC" },
+	{ "win950", "BIG5" },
+	{ "windows1250", "WIN1250" },
+	{ "windows1251", "WIN1251" },
+	{ "windows1252", "WIN1252" },
+	{ "windows1253", "WIN1253" },
+	{ "windows1254", "WIN1254" },
+	{ "windows1255", "WIN1255" },
+	{ "windows1256", "WIN1256" },
+	{ "windows1257", "WIN1257" },
+	{ "windows1258", "WIN1258" },
+	{ "windows866", "WIN866" },
+	{ "windows874", "WIN874" },
+	{ "windows932", "SJIS" },
+	{ "windows936", "GBK" },
+	{ "windows949", "UHC" },
 	{ "windows950", "BIG5" },
 };
 
-static int compare(const void *clean, const void *alias)
+static int startup_compare(const void *clean, const void *alias)
 {
 	return strcmp(clean, ((const struct alias *)alias)->clean);
 }
@@ -243,13 +317,15 @@ static const char *encoding_spelled(const char *name)
 		clean[size++] = (char)tolower((unsigned char)*at);
 	}
 	clean[size] = 0;
-	found = bsearch(clean, aliases, sizeof(aliases) / sizeof(aliases[0]), sizeof(aliases[0]), compare);
+	found = bsearch(clean, aliases, sizeof(aliases) / sizeof(aliases[0]), sizeof(aliases[0]),
+			startup_compare);
 	return found ? found->spelled : name;
 }
 
 const char *pg_spelled(const char *name, const char *value)
 {
-	static const char *const styles[] = { "postgres", "postgres_verbose", "sql_standard", "iso_8601" };
+	static const char *const styles[] = { "postgres", "postgres_verbose", "sql_standard",
+					      "iso_8601" };
 	const char *spelled = NULL;
 
 	if (text_equal_fold(name, "client_encoding"))
@@ -289,14 +365,15 @@ static const struct word {
 };
 
 /* Adds the word of `size` bytes. False: the word is unknown, or contradicts another word. */
-static bool add_word(struct halves *h, const char *at, size_t size)
+static bool startup_add_word(struct halves *h, const char *at, size_t size)
 {
 	const struct word *w = NULL;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]) && !w; i++) {
 		size_t length = strlen(words[i].text);
 
-		if ((words[i].is_beginning ? size >= length : size == length) && strncasecmp(at, words[i].text, length) == 0)
+		if ((words[i].is_beginning ? size >= length : size == length) &&
+		    strncasecmp(at, words[i].text, length) == 0)
 			w = &words[i];
 	}
 	if (!w)
@@ -328,7 +405,7 @@ static bool read_halves(const char *text, struct halves *h)
 
 		at += strspn(at, blanks);
 		size = strcspn(at, ", \t\n\r\f\v");
-		if (!add_word(h, at, size))
+		if (!startup_add_word(h, at, size))
 			return false;
 		at += size;
 		at += strspn(at, blanks);
@@ -343,6 +420,7 @@ bool pg_datestyle_over(const char *before, const char *asked, char full[PG_DATES
 
 	if (!read_halves(before, &old) || !old.style || !old.order || !read_halves(asked, &new))
 		return false;
-	snprintf(full, PG_DATESTYLE_MOST, "%s, %s", new.style ? new.style : old.style, new.order ? new.order : old.order);
+	snprintf(full, PG_DATESTYLE_MOST, "%s, %s", new.style ? new.style : old.style,
+		 new.order ? new.order : old.order);
 	return true;
 }

@@ -4,22 +4,28 @@
  *	CREATE FUNCTION use_tenant(t text) ... AS $$ SELECT set_config('app.tenant', t, false) $$
  *	SELECT use_tenant('7')
  *
- * The text of the client has no word of session state in it, and the command tag is SELECT. So the sources of functions are read from the catalogue
- * (pg_proc), like the texts of clients (state_text.c), and the names of functions with such words become words of session state. A function that
- * cannot be read, because it is in another language than SQL and PL/pgSQL or has EXECUTE in its source, may have any effect (TEXT_ANY_EFFECT). A
- * function, a view or an aggregate that calls a function has its effects, too. Functions that triggers, defaults, constraints and indexes call count
- * for each text that may write; functions that policies, domains, operators and casts call count for each text.
+ * The text of the client has no word of session state in it, and the command tag is SELECT. So the
+ * sources of functions are read from the catalogue (pg_proc), like the texts of clients
+ * (state_text.c), and the names of functions with such words become words of session state. A
+ * function that cannot be read, because it is in another language than SQL and PL/pgSQL or has
+ * EXECUTE in its source, may have any effect (TEXT_ANY_EFFECT). A function, a view or an aggregate
+ * that calls a function has its effects, too. Functions that triggers, defaults, constraints and
+ * indexes call count for each text that may write; functions that policies, domains, operators and
+ * casts call count for each text.
  *
- * Most functions in C of the extensions below have no effect. The code of other functions in C is unknown: texts with their names are unproven. Operators, casts
- * and types with such functions are not, because only superusers create them.
+ * Most functions in C of the extensions below have no effect. The code of other functions in C is
+ * unknown: texts with their names are unproven. Operators, casts and types with such functions are
+ * not, because only superusers create them.
  *
- * In names and sources a question mark replaces each character that is not ASCII, because the client_encoding of the session may lack the character.
+ * In names and sources a question mark replaces each character that is not ASCII, because the
+ * client_encoding of the session may lack the character.
  *
- * The parameters that functions set have numbers, and a client is told each of them once: its texts may name functions, or write to a table, any
- * number of times.
+ * The parameters that functions set have numbers, and a client is told each of them once: its texts
+ * may name functions, or write to a table, any number of times.
  *
- * The catalogue is read again from time to time. A fingerprint, a sum over the versions of its rows, shows whether it has changed. Temporary objects
- * are excluded: other sessions do not have them, and the session that has them is pinned.
+ * The catalogue is read again from time to time. A fingerprint, a sum over the versions of its
+ * rows, shows whether it has changed. Temporary objects are excluded: other sessions do not have
+ * them, and the session that has them is pinned.
  */
 #include "pg/state_functions.h"
 
@@ -31,7 +37,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Limits: the owner of a database may create any number of functions, and each command may cause another reading. */
+/* Limits: the owner of a database may create any number of functions, and each command may cause
+   another reading. */
 #define FUNCTIONS_MOST 10000		/* of one database that are stored */
 #define ROWS_MOST "20000"		/* rows of each kind that the server sends */
 #define SOURCES_MOST (4u << 20)		/* bytes of all sources that are read */
@@ -39,10 +46,12 @@
 #define SOURCE_MOST "65536"		/* bytes of one source that the server sends */
 #define CALLS_MOST 200000		/* of functions by functions */
 #define NAMES_MOST 32			/* of parameters that one function sets */
-#define KNOWN_MOST STATE_NAMES_MOST	/* different names of all functions; further parameters count as unknown */
+/* different names of all functions; further parameters count as unknown */
+#define KNOWN_MOST STATE_NAMES_MOST
 #define NAME_MOST 63
 #define FINGERPRINT_MOST 128
-#define NO_WORD "\x80"			/* the entry of all names without an ASCII letter or digit */
+/* the entry of all names without an ASCII letter or digit */
+#define NO_WORD "\x80"
 
 /* A function or a view; overloaded functions share one. */
 struct state_function {
@@ -54,7 +63,9 @@ struct state_function {
 	struct state_function *next;	/* in the queue */
 	struct state_names names;	/* of parameters with a dot that it sets */
 	size_t size;
-	char name[1];			/* longer; not flexible, because struct state_functions has members of this type. In lower case; the longest word of a quoted name */
+	/* longer; not flexible, because struct state_functions has members of this type. In lower
+	   case; the longest word of a quoted name */
+	char name[1];
 };
 
 /* The name of a parameter. */
@@ -74,13 +85,15 @@ struct state_functions {
 	struct known_name *known;
 	const char *names[KNOWN_MOST];	/* by their numbers */
 	unsigned name_count;
-	uint64_t sizes[32];		/* by the low bits of the first letter; bit i: a name has i bytes. Most words need no other test. Until
-					   close_callers() of all names, then of names with effects */
+	/* by the low bits of the first letter; bit i: a name has i bytes. Most words need no other
+	   test. Until close_callers() of all names, then of names with effects */
+	uint64_t sizes[32];
 	struct bytes oids;		/* struct by_oid, until close_callers() */
 	bool are_oids_sorted;
 	size_t sources, calls;		/* bytes of sources; calls */
 	size_t count;			/* of functions with effects */
-	struct state_function writes, reads;	/* the effects of each text that writes, and of each text; without names */
+	/* the effects of each text that writes, and of each text; without names */
+	struct state_function writes, reads;
 	int rounds, functions, edges;	/* the last two: rows */
 	bool is_incomplete, failed;
 	char fingerprint[FINGERPRINT_MOST];
@@ -88,19 +101,25 @@ struct state_functions {
 
 /* ---- queries ---- */
 
-/* Sets statement_timeout to 0.5 s and search_path until the end of this Query. The first statement ends the client's timeout, and the third statement
-   is the first one with the new timeout. The result has two columns, so that state_functions_row() ignores it. */
-static const char bounds[] =
-	"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
-	"SELECT set_config('statement_timeout','500',true),1;";
-/* A timeout after the last check for interrupts of a statement ends the next statement. That one belongs to this Query, not to a client. */
+/* Sets statement_timeout to 0.5 s and search_path until the end of this Query. The first statement
+   ends the client's timeout, and the third statement is the first one with the new timeout. The
+   result has two columns, so that state_functions_row() ignores it. */
+static const char bounds[] = "SELECT "
+			     "pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_"
+			     "config('search_path','pg_catalog,pg_temp',true);SELECT "
+			     "set_config('statement_timeout','500',true),1;";
+/* A timeout after the last check for interrupts of a statement ends the next statement. That one
+   belongs to this Query, not to a client. */
 static const char end_of_timeout[] = "SELECT set_config('statement_timeout','0',true),1;SELECT 1,1";
 
 /* Excluded are objects of temporary schemas, and objects of PostgreSQL itself. */
 #define MINE(row) row ".oid>=16384"
-#define TEMPORARY "(ARRAY(SELECT oid FROM pg_namespace WHERE starts_with(nspname::text,'pg_temp_')))"
+#define TEMPORARY \
+	"(ARRAY(SELECT oid FROM pg_namespace WHERE starts_with(nspname::text,'pg_temp_')))"
 #define LASTING(row) MINE(row) " AND " row ".pronamespace<>ALL" TEMPORARY
-#define OF_LASTING(row, column) row " JOIN pg_class c ON c.oid=" row "." column " AND c.relpersistence<>'t' AND c.oid>=16384"
+#define OF_LASTING(row, column) \
+	row " JOIN pg_class c ON c.oid=" row "." column \
+	    " AND c.relpersistence<>'t' AND c.oid>=16384"
 
 static const char fingerprint[] =
 	"SELECT concat(count(*),':',sum(hashtextextended(concat(k,':',o,':',x),0))) FROM ("
@@ -119,39 +138,64 @@ static const char fingerprint[] =
 
 /* Functions of PostgreSQL that change the session, or run SQL in a string. */
 static const char dangers[] =
-	"(SELECT p.oid FROM pg_proc p WHERE p.oid<16384 AND p.pronamespace=11 AND (p.proname IN ('set_config','setseed','ts_stat','ts_rewrite') OR "
-	"p.proname ~ '_to_xml' OR p.proname ~ '^pg_replication_origin_(session|xact)' OR (p.proname ~ '^pg_(try_)?advisory_' AND p.proname !~ 'xact')))";
+	"(SELECT p.oid FROM pg_proc p WHERE p.oid<16384 AND p.pronamespace=11 AND (p.proname IN "
+	"('set_config','setseed','ts_stat','ts_rewrite') OR p.proname ~ '_to_xml' OR p.proname ~ "
+	"'^pg_replication_origin_(session|xact)' OR (p.proname ~ '^pg_(try_)?advisory_' AND "
+	"p.proname !~ 'xact')))";
 /* An expression, as a parsed tree, calls one of them. */
-#define PATTERN "(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') ') FROM d)"
+#define PATTERN \
+	"(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') " \
+	"') FROM d)"
 #define DANGEROUS(tree) "(" tree ")::text ~ " PATTERN
 
-#define NOTIFIES(tree) "(" tree ")::text ~ concat('[{]NOTIFY|:funcid ','pg_catalog.pg_notify'::regproc::oid,' ')"
+#define NOTIFIES(tree) \
+	"(" tree ")::text ~ concat('[{]NOTIFY|:funcid ','pg_catalog.pg_notify'::regproc::oid,' ')"
 
-/* Extensions with known functions in C, and their functions that change the session or run SQL in a string. */
+/* Extensions with known functions in C, and their functions that change the session or run SQL in a
+   string. */
 #define EXTENSIONS \
-	"'amcheck','autoinc','bloom','btree_gin','btree_gist','citext','cube','dict_int','dict_xsyn','earthdistance','file_fdw','fuzzystrmatch','hstore'," \
-	"'insert_username','intagg','intarray','isn','lo','ltree','moddatetime','pageinspect','pg_buffercache','pg_freespacemap','pg_prewarm'," \
-	"'pg_stat_statements','pg_trgm','pg_visibility','pg_walinspect','pgcrypto','pgrowlocks','pgstattuple','plpgsql','postgis','postgres_fdw'," \
-	"'refint','seg','sslinfo','tablefunc','tcn','tsm_system_rows','tsm_system_time','unaccent','uuid-ossp','vector','xml2'"
-#define NOT_OF_THEM "'set_limit','isn_weak','check_primary_key','check_foreign_key','autoinc','triggered_change_notification','connectby','crosstab','crosstab2','crosstab3','crosstab4','crosstab_hash','xpath_table','plpgsql_call_handler'," \
+	"'amcheck','autoinc','bloom','btree_gin','btree_gist','citext','cube','dict_int','dict_" \
+	"xsyn','earthdistance','file_fdw','fuzzystrmatch','hstore','insert_username','intagg','" \
+	"intarray','isn','lo','ltree','moddatetime','pageinspect','pg_buffercache','pg_" \
+	"freespacemap','pg_prewarm','pg_stat_statements','pg_trgm','pg_visibility','pg_" \
+	"walinspect','pgcrypto','pgrowlocks','pgstattuple','plpgsql','postgis','postgres_fdw','" \
+	"refint','seg','sslinfo','tablefunc','tcn','tsm_system_rows','tsm_system_time','unaccent'" \
+	",'uuid-ossp','vector','xml2'" \
+	""
+#define NOT_OF_THEM \
+	"'set_limit','isn_weak','check_primary_key','check_foreign_key','autoinc','triggered_" \
+	"change_notification','connectby','crosstab','crosstab2','crosstab3','crosstab4','" \
+	"crosstab_hash','xpath_table','plpgsql_call_handler'," \
 	"'plpgsql_inline_handler','plpgsql_validator'"
 #define IS_READ "l.lanname IN ('sql','plpgsql')"
 #define IS_KNOWN_CODE \
-	"l.lanname='c' AND p.proname NOT IN (" NOT_OF_THEM ") AND EXISTS (SELECT 1 FROM pg_depend b,pg_extension x WHERE b.classid=1255 AND b.objid=p.oid " \
-	"AND b.refclassid=3079 AND b.deptype='e' AND x.oid=b.refobjid AND x.extname IN (" EXTENSIONS "))"
-#define ASCII(text) "CASE WHEN " text " ~ E'[^\\\\x01-\\\\x7F]' THEN regexp_replace(" text ",E'[^\\\\x01-\\\\x7F]','?','g') ELSE " text " END"
+	"l.lanname='c' AND p.proname NOT IN (" NOT_OF_THEM \
+	") AND EXISTS (SELECT 1 FROM pg_depend b,pg_extension x WHERE b.classid=1255 AND " \
+	"b.objid=p.oid " \
+	"AND b.refclassid=3079 AND b.deptype='e' AND x.oid=b.refobjid AND x.extname IN " \
+	"(" EXTENSIONS "))"
+#define ASCII(text) \
+	"CASE WHEN " text " ~ E'[^\\\\x01-\\\\x7F]' THEN regexp_replace(" text \
+	",E'[^\\\\x01-\\\\x7F]','?','g') ELSE " text " END"
 
 /* The tree of a function in SQL that PostgreSQL has parsed (BEGIN ATOMIC). */
 #define TREE "(to_jsonb(s)->>'prosqlbody')"
 /* Objects that refer to a function, or to a view. */
-#define REFERS "pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid IN (1255,2618,2604,2606,1259,2620,3256,3466"
+#define REFERS \
+	"pg_depend b LEFT JOIN pg_rewrite r ON b.classid=2618 AND r.oid=b.objid WHERE b.classid " \
+	"IN (1255,2618,2604,2606,1259,2620,3256,3466"
 #define CALLER "CASE b.classid WHEN 1255 THEN b.objid WHEN 2618 THEN r.ev_class ELSE 0 END"
-#define KIND "CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) THEN 'w' " \
-	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND k.contypid=0) THEN 'w' ELSE 'r' END"
+#define KIND \
+	"CASE WHEN b.classid IN (1255,2618) THEN 'f' WHEN b.classid IN (2604,1259,2620,3466) " \
+	"THEN 'w' " \
+	"WHEN b.classid=2606 AND EXISTS (SELECT 1 FROM pg_constraint k WHERE k.oid=b.objid AND " \
+	"k.contypid=0) THEN 'w' ELSE 'r' END"
 
 static void close_callers(struct state_functions *f);
 
-enum state_functions_round state_functions_ask(struct state_functions *f, const struct state_functions *before, struct bytes *sql)
+enum state_functions_round state_functions_ask(struct state_functions *f,
+					       const struct state_functions *before,
+					       struct bytes *sql)
 {
 	if (before && *f->fingerprint && strcmp(f->fingerprint, before->fingerprint) == 0)
 		return STATE_FUNCTIONS_SAME;
@@ -169,38 +213,59 @@ enum state_functions_round state_functions_ask(struct state_functions *f, const 
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
 	bytes_append_text(sql,
 		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT (" IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
-		") THEN 'x' END,CASE WHEN p.prokind='a' AND EXISTS (SELECT 1 FROM pg_aggregate g,d WHERE g.aggfnoid=p.oid AND d.oid IN "
+		") THEN 'x' END,CASE WHEN p.prokind='a' AND EXISTS (SELECT 1 FROM pg_aggregate g,d "
+		"WHERE g.aggfnoid=p.oid AND d.oid IN "
 		"(g.aggtransfn,g.aggfinalfn,g.aggcombinefn,g.aggserialfn,g.aggdeserialfn,g.aggmtransfn,g.aggminvtransfn,g.aggmfinalfn)) "
+		""
 		"OR " DANGEROUS("p.proargdefaults") " THEN 'd' END) "
 		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT " ROWS_MOST ") "
 		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or(" DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
 		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
 		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
 
-	/* 's', oid, source, nothing. A parsed function has a tree in place of a source, with the numbers of the functions that it calls. Its definition is
-	   requested if it calls a dangerous function, and if the tree is not so large that PostgreSQL may fail. */
+	/* 's', oid, source, nothing. A parsed function has a tree in place of a source, with the
+	   numbers of the functions that it calls. Its definition is requested if it calls a
+	   dangerous function, and if the tree is not so large that PostgreSQL may fail. */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s,", dangers);
-	bytes_append_text(sql,
-		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang "
+	bytes_append_text(
+		sql,
+		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM "
+		"pg_proc p JOIN pg_language l ON l.oid=p.prolang "
 		"WHERE " LASTING("p") " AND " IS_READ " ORDER BY p.oid LIMIT " ROWS_MOST "),"
-		"f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT " OR octet_length(s.prosrc)>" SOURCE_MOST " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
-		"WHEN coalesce(NOT (" DANGEROUS(TREE) " OR " NOTIFIES(TREE) "),true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST " THEN pg_get_functiondef(s.oid) END AS src "
-		"FROM s) SELECT 's',f.oid::text," ASCII("f.src") ",'' FROM f;");
+				      "f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT
+				      " OR octet_length(s.prosrc)>" SOURCE_MOST
+				      " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
+				      "WHEN coalesce(NOT (" DANGEROUS(TREE) " OR " NOTIFIES(
+					      TREE) "),true) THEN ' ' WHEN octet_length(" TREE
+						    ")<=" SOURCE_MOST
+						    " THEN pg_get_functiondef(s.oid) END AS src "
+						    "FROM s) SELECT 's',f.oid::text," ASCII(
+							    "f.src") ",'' FROM f;");
 
-	/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that writes use, 'r' an object that reads use. 'h', nothing,
-	   nothing, 'w' or 'r': such an object calls a function of PostgreSQL that changes the session. */
+	/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that
+	   writes use, 'r' an object that reads use. 'h', nothing, nothing, 'w' or 'r': such an
+	   object calls a function of PostgreSQL that changes the session. */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
-	bytes_append_text(sql,
-		"(SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text," KIND " FROM " REFERS ") AND b.refclassid=1255 AND b.refobjid>=16384 LIMIT " ROWS_MOST ") "
-		"UNION ALL (SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text,'r' FROM pg_depend b LEFT JOIN pg_rewrite r ON false,pg_proc p,pg_language l "
-		"WHERE b.classid IN (2617,2605,1247,2616,2602,2603,3576) AND b.refclassid=1255 AND b.refobjid=p.oid AND p.oid>=16384 AND l.oid=p.prolang "
+	bytes_append_text(
+		sql,
+		"(SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text," KIND " FROM " REFERS
+		") AND b.refclassid=1255 AND b.refobjid>=16384 LIMIT " ROWS_MOST ") "
+		"UNION ALL (SELECT DISTINCT 'e',(" CALLER
+		")::text,b.refobjid::text,'r' FROM pg_depend b LEFT JOIN pg_rewrite r ON "
+		"false,pg_proc p,pg_language l "
+		"WHERE b.classid IN (2617,2605,1247,2616,2602,2603,3576) AND b.refclassid=1255 AND "
+		"b.refobjid=p.oid AND p.oid>=16384 AND l.oid=p.prolang "
 		"AND l.lanname NOT IN ('c','internal') LIMIT " ROWS_MOST ") "
-		"UNION ALL (SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text,'f' FROM " REFERS ") AND b.classid IN (1255,2618,3256) AND b.refclassid=1259 "
-		"AND b.refobjid IN (SELECT ev_class FROM pg_rewrite v WHERE v.oid>=16384) AND (" CALLER ")<>b.refobjid LIMIT " ROWS_MOST ") ");
+		"UNION ALL (SELECT DISTINCT 'e',(" CALLER
+		")::text,b.refobjid::text,'f' FROM " REFERS
+		") AND b.classid IN (1255,2618,3256) AND b.refclassid=1259 "
+		"AND b.refobjid IN (SELECT ev_class FROM pg_rewrite v WHERE v.oid>=16384) AND "
+		"(" CALLER ")<>b.refobjid LIMIT " ROWS_MOST ") ");
 	bytes_append_text(sql,
 		"UNION ALL SELECT 'h','','','r' WHERE EXISTS (SELECT 1 FROM pg_policy q WHERE " DANGEROUS("q.polqual") " OR " DANGEROUS("q.polwithcheck") ") "
 		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.contypid>=16384 AND " DANGEROUS("k.conbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_operator o,d WHERE o.oid>=16384 AND d.oid=o.oprcode) OR EXISTS (SELECT 1 FROM pg_cast s,d WHERE d.oid=s.castfunc) "
+		"OR EXISTS (SELECT 1 FROM pg_operator o,d WHERE o.oid>=16384 AND d.oid=o.oprcode) "
+		"OR EXISTS (SELECT 1 FROM pg_cast s,d WHERE d.oid=s.castfunc) "
 		"UNION ALL SELECT 'h','','','w' WHERE EXISTS (SELECT 1 FROM pg_attrdef a WHERE a.adrelid>=16384 AND " DANGEROUS("a.adbin") ") "
 		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND k.contype='c' AND " DANGEROUS("k.conbin") ") "
 		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND (" DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
@@ -217,7 +282,8 @@ static unsigned letter_of(const char *word)
 	return (uint8_t)*word & 31;
 }
 
-static struct state_function *find(const struct state_functions *f, const char *name, size_t size)
+static struct state_function *functions_read_find(const struct state_functions *f, const char *name,
+						  size_t size)
 {
 	struct state_function *e;
 
@@ -225,14 +291,16 @@ static struct state_function *find(const struct state_functions *f, const char *
 	return e;
 }
 
-static struct state_function *entry_of(struct state_functions *f, const uint8_t *name, size_t name_size)
+static struct state_function *entry_of(struct state_functions *f, const uint8_t *name,
+				       size_t name_size)
 {
 	const char *at = (const char *)name, *end = at + name_size, *next, *word = NULL;
 	size_t size = 0, length;
 	struct state_function *e;
 	char lower[NAME_MOST];
 
-	/* texts are split into words: the entry has the longest word of the name, which is usually the whole name */
+	/* texts are split into words: the entry has the longest word of the name, which is usually
+	   the whole name */
 	while ((length = lex_next_word(&at, end, &next)) > 0)
 		if (length > size) {
 			size = length;
@@ -246,7 +314,7 @@ static struct state_function *entry_of(struct state_functions *f, const uint8_t 
 	}
 	for (size_t i = 0; i < size; i++)
 		lower[i] = (char)tolower((unsigned char)word[i]);
-	e = find(f, lower, size);
+	e = functions_read_find(f, lower, size);
 	if (e)
 		return e;
 	if (HASH_COUNT(f->table) >= FUNCTIONS_MOST) {
@@ -281,7 +349,7 @@ static bool add_names(struct state_names *to, const struct state_names *names)
 }
 
 /* Returns the number of a name. NULL: too many names, or no memory. */
-static const struct known_name *name_of(struct state_functions *f, const char *name)
+static const struct known_name *functions_read_name_of(struct state_functions *f, const char *name)
 {
 	size_t size = strlen(name);
 	struct known_name *known;
@@ -317,16 +385,16 @@ static void bound_names(struct state_function *e)
 		e->said |= TEXT_SETS | TEXT_SETS_UNNAMED;
 }
 
-/* The context of add_name(). */
+/* The context of functions_read_add_name(). */
 struct place {
 	struct state_functions *functions;
 	struct state_function *function;
 };
 
-static void add_name(void *context, const char *name)
+static void functions_read_add_name(void *context, const char *name)
 {
 	struct place *to = context;
-	const struct known_name *known = name_of(to->functions, name);
+	const struct known_name *known = functions_read_name_of(to->functions, name);
 
 	if (known)
 		to->function->names.bits[known->number / 64] |= UINT64_C(1) << known->number % 64;
@@ -335,7 +403,7 @@ static void add_name(void *context, const char *name)
 	bound_names(to->function);
 }
 
-static bool is_one_of(const char *at, size_t size, const char *const *words)
+static bool functions_read_is_one_of(const char *at, size_t size, const char *const *words)
 {
 	for (; *words; words++)
 		if (lex_equal(at, size, *words))
@@ -343,30 +411,36 @@ static bool is_one_of(const char *at, size_t size, const char *const *words)
 	return false;
 }
 
-/* The word at `at` begins a statement: a SET that is not part of an UPDATE. `before` is the previous word. */
-static bool begins_statement(const char *begin, const char *at, const char *before, size_t before_size)
+/* The word at `at` begins a statement: a SET that is not part of an UPDATE. `before` is the
+   previous word. */
+static bool functions_read_begins_statement(const char *begin, const char *at, const char *before,
+					    size_t before_size)
 {
 	static const char *const words[] = { "begin", "then", "else", "loop", NULL };
 	const char *end = at;
 
 	while (end > begin && lex_is_blank(end[-1]))
 		end--;
-	if (end == begin || is_one_of(before, before_size, words))
+	if (end == begin || functions_read_is_one_of(before, before_size, words))
 		return true;
 	/* the end of a line may end a comment */
-	if ((memchr(end, '\n', (size_t)(at - end)) || memchr(end, '\r', (size_t)(at - end))) && memmem(begin, (size_t)(at - begin), "--", 2))
+	if ((memchr(end, '\n', (size_t)(at - end)) || memchr(end, '\r', (size_t)(at - end))) &&
+	    memmem(begin, (size_t)(at - begin), "--", 2))
 		return true;
 	return !(isalnum((unsigned char)end[-1]) || strchr("_\"$)]*?", end[-1]));
 }
 
-/* Returns the effects of words that count in code only, because a command tag shows them in the text of a client, and of EXECUTE, DO and commands
-   that make functions run other code. */
+/* Returns the effects of words that count in code only, because a command tag shows them in the
+   text of a client, and of EXECUTE, DO and commands that make functions run other code. */
 static unsigned said_in_code(const char *source, size_t size)
 {
-	static const struct { const char *word; unsigned says; } words[] = {
-		{ "listen", TEXT_LISTENS }, { "unlisten", TEXT_LISTENS }, { "prepare", TEXT_MAKES_STATEMENTS },
-		{ "deallocate", TEXT_MAKES_STATEMENTS }, { "notify", TEXT_NOTIFIES }, { "pg_notify", TEXT_NOTIFIES }, { "execute", TEXT_ANY_EFFECT }, { "create", TEXT_ANY_EFFECT }, { "alter", TEXT_ANY_EFFECT },
-		{ "import", TEXT_ANY_EFFECT },
+	static const struct { const char *word; unsigned says;
+	} words[] = {
+		{ "listen", TEXT_LISTENS },	      { "unlisten", TEXT_LISTENS },
+		{ "prepare", TEXT_MAKES_STATEMENTS }, { "deallocate", TEXT_MAKES_STATEMENTS },
+		{ "notify", TEXT_NOTIFIES },	      { "pg_notify", TEXT_NOTIFIES },
+		{ "execute", TEXT_ANY_EFFECT },	      { "create", TEXT_ANY_EFFECT },
+		{ "alter", TEXT_ANY_EFFECT },	      { "import", TEXT_ANY_EFFECT },
 	};
 	/* after DO, in ON CONFLICT and in rules */
 	static const char *const no_code[] = { "nothing", "update", "instead", "also", NULL };
@@ -375,18 +449,25 @@ static unsigned said_in_code(const char *source, size_t size)
 	size_t length, next_length, before_length = 0;
 	unsigned said = 0;
 
-	for (; (length = lex_next_word(&at, end, &word)) > 0; before = word, before_length = length) {
+	for (; (length = lex_next_word(&at, end, &word)) > 0;
+	     before = word, before_length = length) {
 		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 			if (lex_equal(word, length, words[i].word))
 				said |= words[i].says;
 		ahead = at;
-		if ((lex_equal(word, length, "set") || lex_equal(word, length, "reset")) && begins_statement(source, word, before, before_length)) {
+		if ((lex_equal(word, length, "set") || lex_equal(word, length, "reset")) &&
+		    functions_read_begins_statement(source, word, before, before_length)) {
 			next_length = lex_next_word(&ahead, end, &next);
-			said |= lex_equal(next, next_length, "local") || lex_equal(next, next_length, "constraints") ? 0u : (unsigned)TEXT_SETS;
+			said |= lex_equal(next, next_length, "local") ||
+						lex_equal(next, next_length, "constraints")
+					? 0u
+					: (unsigned)TEXT_SETS;
 		}
 		if (lex_equal(word, length, "do")) {
 			next_length = lex_next_word(&ahead, end, &next);
-			said |= is_one_of(next, next_length, no_code) ? 0u : (unsigned)TEXT_ANY_EFFECT;
+			said |= functions_read_is_one_of(next, next_length, no_code)
+					? 0u
+					: (unsigned)TEXT_ANY_EFFECT;
 		}
 		if (lex_equal(word, length, "load")) {
 			for (ahead = at; ahead < end && lex_is_blank(*ahead); ahead++)
@@ -400,12 +481,15 @@ static unsigned said_in_code(const char *source, size_t size)
 
 /* The effects of a function whose source is unknown. */
 #define ANYTHING \
-	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | TEXT_MAKES_STATEMENTS | TEXT_ANY_EFFECT)
+	(TEXT_SETS | TEXT_SETS_UNNAMED | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS | TEXT_LISTENS | \
+	 TEXT_MAKES_STATEMENTS | TEXT_ANY_EFFECT)
 
-static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size);
+static struct state_function *find_word(const struct state_functions *f, const char *word,
+					size_t size);
 
 /* Records that `caller` calls `callee`, once while one source is read. */
-static void note_call(struct state_functions *f, struct state_function *caller, struct state_function *callee)
+static void note_call(struct state_functions *f, struct state_function *caller,
+		      struct state_function *callee)
 {
 	if (callee == caller || callee->last_caller == caller)
 		return;
@@ -418,23 +502,26 @@ static void note_call(struct state_functions *f, struct state_function *caller, 
 	f->failed |= callee->callers.failed;
 }
 
-static bool has_name(const void *context, const char *name, size_t size)
+static bool functions_read_has_name(const void *context, const char *name, size_t size)
 {
-	return find(context, name, size);
+	return functions_read_find(context, name, size);
 }
 
 /* Reads the source of a function, with a NUL. */
-static void read_source(struct state_functions *f, struct state_function *e, const uint8_t *source, size_t size)
+static void functions_read_source(struct state_functions *f, struct state_function *e,
+				  const uint8_t *source, size_t size)
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
 	struct text_reading reading = { .search.words = INT64_MAX };
 	struct text_calls calls = { .search.words = INT64_MAX, .walk.is_source = true };
 	size_t length;
 
-	state_text_read(&reading, source, size, add_name, &(struct place){ f, e });
+	state_text_read(&reading, source, size, functions_read_add_name, &(struct place){ f, e });
 	e->said |= reading.said & ~(unsigned)TEXT_OF_CLIENTS;
 	e->said |= said_in_code(at, size - 1);
-	e->said |= state_text_calls_known(&calls, source, size, has_name, f) ? 0u : (unsigned)TEXT_ANY_EFFECT;
+	e->said |= state_text_calls_known(&calls, source, size, functions_read_has_name, f)
+			   ? 0u
+			   : (unsigned)TEXT_ANY_EFFECT;
 	while ((length = lex_next_word(&at, end, &word)) > 0) {
 		struct state_function *called = find_word(f, word, length);
 
@@ -483,7 +570,8 @@ static struct state_function *find_oid(struct state_functions *f, const struct f
 	return found ? found->function : NULL;
 }
 
-static void source_row(struct state_functions *f, const struct function_column *oid, const struct function_column *source)
+static void source_row(struct state_functions *f, const struct function_column *oid,
+		       const struct function_column *source)
 {
 	struct state_function *e = find_oid(f, oid);
 	struct bytes copy = BYTES_EMPTY;
@@ -500,7 +588,7 @@ static void source_row(struct state_functions *f, const struct function_column *
 	if (copy.failed)
 		f->failed = true;
 	else
-		read_source(f, e, bytes_front(&copy), bytes_size(&copy));
+		functions_read_source(f, e, bytes_front(&copy), bytes_size(&copy));
 	bytes_free(&copy);
 }
 
@@ -528,28 +616,36 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 	} else if (count == 4 && !is_whole) {
 		f->is_incomplete = true;
 	} else if (has_flag(&c[0], 'n')) {
-		struct by_oid place = { oid_of(&c[1]), c[2].text ? entry_of(f, c[2].text, c[2].size) : NULL };
+		struct by_oid place = { oid_of(&c[1]),
+					c[2].text ? entry_of(f, c[2].text, c[2].size) : NULL };
 
 		f->is_incomplete |= ++f->functions >= atoi(ROWS_MOST);
 		if (!place.function)
 			return;
-		/* the code is unknown; it calls a function that changes the session; a view of pg_settings; it may NOTIFY */
-		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_ANY_EFFECT : 0u) | (has_flag(&c[3], 'd') ? ANYTHING : 0u) |
-					(has_flag(&c[3], 's') ? TEXT_SETS : 0u) | (has_flag(&c[3], 'o') ? TEXT_NOTIFIES : 0u);
+		/* the code is unknown; it calls a function that changes the session; a view of
+		   pg_settings; it may NOTIFY */
+		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_ANY_EFFECT : 0u) |
+					(has_flag(&c[3], 'd') ? ANYTHING : 0u) |
+					(has_flag(&c[3], 's') ? TEXT_SETS : 0u) |
+					(has_flag(&c[3], 'o') ? TEXT_NOTIFIES : 0u);
 		bytes_append(&f->oids, &place, sizeof(place));
 		f->failed |= f->oids.failed;
 		f->are_oids_sorted = false;
 	} else if (has_flag(&c[0], 'e')) {
 		/* a function that was created in the meantime changes the next fingerprint */
 		struct state_function *called = find_oid(f, &c[2]);
-		struct state_function *from = has_flag(&c[3], 'w') ? &f->writes : has_flag(&c[3], 'r') ? &f->reads : find_oid(f, &c[1]);
+		struct state_function *from = has_flag(&c[3], 'w')   ? &f->writes
+					      : has_flag(&c[3], 'r') ? &f->reads
+								     : find_oid(f, &c[1]);
 
 		if (called && from)
 			note_call(f, from, called);
 		f->is_incomplete |= ++f->edges >= atoi(ROWS_MOST);
 	} else if (has_flag(&c[0], 'h')) {
-		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
-		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0u;
+		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED
+						       : 0u;
+		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED
+						      : 0u;
 	}
 }
 
@@ -575,14 +671,16 @@ static void close_callers(struct state_functions *f)
 {
 	struct state_function *queue = NULL, *e;
 
-	/* adds effects to callers until nothing changes; the loop ends, because effects and names are bounded */
+	/* adds effects to callers until nothing changes; the loop ends, because effects and names
+	   are bounded */
 	for (e = f->table; e; e = e->hh.next)
 		if (e->said)
 			enqueue(&queue, e);
 	while ((e = queue) != NULL) {
 		queue = e->next;
 		e->is_queued = false;
-		for (size_t at = 0; at < bytes_size(&e->callers); at += sizeof(struct state_function *)) {
+		for (size_t at = 0; at < bytes_size(&e->callers);
+		     at += sizeof(struct state_function *)) {
 			struct state_function *caller;
 			unsigned before;
 			bool is_changed;
@@ -591,7 +689,8 @@ static void close_callers(struct state_functions *f)
 			before = caller->said;
 			caller->said |= FROM_CALLEES(e->said);
 			is_changed = before != caller->said;
-			if (!(caller->said & TEXT_SETS_UNNAMED) && add_names(&caller->names, &e->names)) {
+			if (!(caller->said & TEXT_SETS_UNNAMED) &&
+			    add_names(&caller->names, &e->names)) {
 				is_changed = true;
 				bound_names(caller);
 			}
@@ -610,8 +709,8 @@ static void close_callers(struct state_functions *f)
 	}
 	/* otherwise each client would need a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
-	/* a text need not use the trigger, default or view that calls nextval: it counts as an INSERT,
-	   which may use the default of a serial column */
+	/* a text need not use the trigger, default or view that calls nextval: it counts as an
+	   INSERT, which may use the default of a serial column */
 	f->reads.said = fills_instead(f->reads.said);
 	f->writes.said = fills_instead(f->writes.said);
 	bytes_free(&f->oids);
@@ -620,7 +719,8 @@ static void close_callers(struct state_functions *f)
 /* ---- texts ---- */
 
 /* Finds the function with this name in any case. */
-static struct state_function *find_word(const struct state_functions *f, const char *word, size_t size)
+static struct state_function *find_word(const struct state_functions *f, const char *word,
+					size_t size)
 {
 	char lower[NAME_MOST];
 
@@ -628,11 +728,12 @@ static struct state_function *find_word(const struct state_functions *f, const c
 		return NULL;
 	for (size_t i = 0; i < size; i++)
 		lower[i] = (char)tolower((unsigned char)word[i]);
-	return find(f, lower, size);
+	return functions_read_find(f, lower, size);
 }
 
 /* Reports the names that the function sets and that are not in `told`. Returns its TEXT_ bits. */
-static unsigned tell_function(const struct state_functions *f, const struct state_function *e, struct state_names *told, setting_named *named, void *context)
+static unsigned tell_function(const struct state_functions *f, const struct state_function *e,
+			      struct state_names *told, setting_named *named, void *context)
 {
 	if (!(e->said & TEXT_SETS))
 		return e->said;
@@ -644,14 +745,20 @@ static unsigned tell_function(const struct state_functions *f, const struct stat
 }
 
 /* Words of commands that may write to a table, or define objects. */
-static const char *const writes[] = { "insert", "update", "delete", "merge", "copy", "truncate", "create", "alter", "drop", "grant", "revoke",
-		"comment", "refresh", "reindex", "security", "import", "into", NULL };
+static const char *const writes[] = { "insert",	  "update",  "delete",	"merge",   "copy",
+				      "truncate", "create",  "alter",	"drop",	   "grant",
+				      "revoke",	  "comment", "refresh", "reindex", "security",
+				      "import",	  "into",    NULL };
 
-unsigned state_functions_read(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size, struct state_names *told,
+unsigned state_functions_read(const struct state_functions *f, struct text_search *search,
+			      const uint8_t *text, size_t size, struct state_names *told,
 			      setting_named *named, void *context)
 {
 	struct sql_lexer l = lex_begin(text, size);
-	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2 ? find(f, NO_WORD, sizeof(NO_WORD) - 1) : NULL;
+	const struct state_function *odd = f->sizes[letter_of(NO_WORD)] & 2
+						   ? functions_read_find(f, NO_WORD,
+									 sizeof(NO_WORD) - 1)
+						   : NULL;
 	bool may_write = false;
 	unsigned said = f->is_incomplete ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED : 0;
 	const char *word;
@@ -663,12 +770,14 @@ unsigned state_functions_read(const struct state_functions *f, struct text_searc
 			said |= tell_function(f, odd, told, named, context);
 			break;
 		}
-	for (l.at += search->at; search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
+	for (l.at += search->at;
+	     search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if (e)
 			said |= tell_function(f, e, told, named, context);
-		if (f->writes.said && !may_write && is_one_of(word, length, writes)) {
+		if (f->writes.said && !may_write &&
+		    functions_read_is_one_of(word, length, writes)) {
 			may_write = true;
 			said |= tell_function(f, &f->writes, told, named, context);
 		}
@@ -677,7 +786,8 @@ unsigned state_functions_read(const struct state_functions *f, struct text_searc
 	return said;
 }
 
-bool state_functions_find_notify(const struct state_functions *f, struct text_search *search, const uint8_t *text, size_t size)
+bool state_functions_find_notify(const struct state_functions *f, struct text_search *search,
+				 const uint8_t *text, size_t size)
 {
 	const unsigned notifies = TEXT_NOTIFIES | TEXT_ANY_EFFECT;
 	struct sql_lexer l = lex_begin(text, size);
@@ -688,11 +798,13 @@ bool state_functions_find_notify(const struct state_functions *f, struct text_se
 		search->is_over = true;
 		return true;
 	}
-	for (l.at += search->at; search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
+	for (l.at += search->at;
+	     search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
-		if ((e && e->said & notifies) || (f->writes.said & notifies && is_one_of(word, length, writes)) || lex_equal(word, length, "notify") ||
-		    lex_equal(word, length, "pg_notify")) {
+		if ((e && e->said & notifies) ||
+		    (f->writes.said & notifies && functions_read_is_one_of(word, length, writes)) ||
+		    lex_equal(word, length, "notify") || lex_equal(word, length, "pg_notify")) {
 			search->is_over = true;
 			return true;
 		}
@@ -701,16 +813,21 @@ bool state_functions_find_notify(const struct state_functions *f, struct text_se
 	return false;
 }
 
-bool state_functions_know_calls(const struct state_functions *f, struct text_calls *calls, const uint8_t *text, size_t size)
+bool state_functions_know_calls(const struct state_functions *f, struct text_calls *calls,
+				const uint8_t *text, size_t size)
 {
-	return state_text_calls_known(calls, text, size, f ? has_name : NULL, f);
+	return state_text_calls_known(calls, text, size, f ? functions_read_has_name : NULL, f);
 }
 
 struct state_functions_summary state_functions_summary(const struct state_functions *f)
 {
-	struct state_functions_summary summary = { .hash = UINT64_C(14695981039346656037), .count = f->count, .is_incomplete = f->is_incomplete };
+	struct state_functions_summary summary = { .hash = UINT64_C(14695981039346656037),
+						   .count = f->count,
+						   .is_incomplete = f->is_incomplete };
 
-	summary.changes_something = f->count > 0 || ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) || f->is_incomplete;
+	summary.changes_something = f->count > 0 ||
+				    ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) ||
+				    f->is_incomplete;
 	for (const char *at = f->fingerprint; *at; at++)
 		summary.hash = (summary.hash ^ (uint8_t)*at) * UINT64_C(1099511628211);	/* FNV-1a */
 	return summary;

@@ -1,15 +1,19 @@
 /*
  * Shared prepared statements ("Extended Query" in the PostgreSQL documentation).
  *
- * Parse gives a text a name on one connection, and a pooler must know the same text on all of its connections. Each statement has a number from a
- * counter, which is the end of its name, and two texts are equal only if all bytes are: neither a hash collision nor a removed statement can ever put
- * one text under the name of another.
+ * Parse gives a text a name on one connection, and a pooler must know the same text on all of its
+ * connections. Each statement has a number from a counter, which is the end of its name, and two
+ * texts are equal only if all bytes are: neither a hash collision nor a removed statement can ever
+ * put one text under the name of another.
  *
- * The key also has the parameters and the place. A text is read under the parameters of the session that parses (encoding, DateStyle, search_path), so
- * clients share a statement only if all their parameters are equal, except for application_name and names with a dot (params_for_reading); because sets
- * of parameters are unique, the key has one pointer. Tables of different databases are different, so the key has the place, too.
+ * The key also has the parameters and the place. A text is read under the parameters of the session
+ * that parses (encoding, DateStyle, search_path), so clients share a statement only if all their
+ * parameters are equal, except for application_name and names with a dot (params_for_reading);
+ * because sets of parameters are unique, the key has one pointer. Tables of different databases are
+ * different, so the key has the place, too.
  *
- * Invariant: a statement is in the table exactly while it is `known`, and lives as long as it has references.
+ * Invariant: a statement is in the table exactly while it is `known`, and lives as long as it has
+ * references.
  */
 #include "pg/statement.h"
 
@@ -23,8 +27,10 @@
 
 #define KEY_OFFSET offsetof(struct statement, place)
 
-_Static_assert(offsetof(struct statement, params) == KEY_OFFSET + sizeof(uint64_t), "the key has no padding");
-_Static_assert(offsetof(struct statement, body) == KEY_OFFSET + sizeof(uint64_t) + sizeof(void *), "the key has no padding");
+_Static_assert(offsetof(struct statement, params) == KEY_OFFSET + sizeof(uint64_t),
+	       "the key has no padding");
+_Static_assert(offsetof(struct statement, body) == KEY_OFFSET + sizeof(uint64_t) + sizeof(void *),
+	       "the key has no padding");
 
 static size_t key_size(const struct statement *s)
 {
@@ -36,7 +42,8 @@ static size_t key_size(const struct statement *s)
 static const char tag_letters[] = "abcdefghijklmnopqrstuvwxyz234567";
 #define TAG_AT (sizeof(STATEMENT_PREFIX) - 1)
 
-_Static_assert(TAG_AT + STATEMENT_TAG + 1 == STATEMENT_HEAD, "the head of a name is prefix, tag and an underscore");
+_Static_assert(TAG_AT + STATEMENT_TAG + 1 == STATEMENT_HEAD,
+	       "the head of a name is prefix, tag and an underscore");
 _Static_assert(sizeof(tag_letters) - 1 == 32, "each letter of a tag is five bits");
 _Static_assert(STATEMENT_NAME_MOST <= 64, "PostgreSQL cuts names after 63 bytes");
 
@@ -77,7 +84,8 @@ static void release(struct statements *all, struct statement *s)
 }
 
 /* Returns a new statement, which is not in the table. NULL: no memory. */
-static struct statement *new(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size)
+static struct statement *new (struct statements *all, uint64_t place, const struct params *params,
+			      const uint8_t *body, size_t size)
 {
 	struct statement *s = mem_try(sizeof(*s) + size);
 	struct sql_name names[SQL_NAMES_MOST];
@@ -107,7 +115,8 @@ static struct statement *new(struct statements *all, uint64_t place, const struc
 static void name(struct statement *s, uint64_t number)
 {
 	s->number = number;
-	s->end_size = (uint8_t)(snprintf(s->end, sizeof(s->end), "%llu", (unsigned long long)number) + 1);
+	s->end_size =
+		(uint8_t)(snprintf(s->end, sizeof(s->end), "%llu", (unsigned long long)number) + 1);
 }
 
 /* Counts the statement with its first reference, and adds it to the table if it is known. */
@@ -123,7 +132,8 @@ static void enlist(struct statements *all, struct statement *s, unsigned hash)
 	all->bytes += sizeof(*s) + s->size;
 }
 
-struct statement *statement_take(struct statements *all, uint64_t place, const struct params *params, const uint8_t *body, size_t size,
+struct statement *statement_take(struct statements *all, uint64_t place,
+				 const struct params *params, const uint8_t *body, size_t size,
 				 bool is_private)
 {
 	struct statement *s = new(all, place, params, body, size), *found;
@@ -160,7 +170,7 @@ bool statement_may_differ(const struct statement *s)
 	return false;
 }
 
-static void forget(struct statements *all, struct statement *s)
+static void statement_forget(struct statements *all, struct statement *s)
 {
 	if (s->known)
 		HASH_DEL(all->table, s);
@@ -174,7 +184,7 @@ void statement_drop(struct statements *all, struct statement **place)
 	*place = NULL;
 	if (!s || --s->refs > 0)
 		return;
-	forget(all, s);
+	statement_forget(all, s);
 	all->count--;
 	all->bytes -= sizeof(*s) + s->size;
 	release(all, s);
@@ -182,14 +192,15 @@ void statement_drop(struct statements *all, struct statement **place)
 
 void statement_retire(struct statements *all, struct statement *s)
 {
-	forget(all, s);
+	statement_forget(all, s);
 	s->changed = true;
 }
 
 /* ---- messages ---- */
 
 /* Reads a string at *at of the `here` bytes that have arrived. */
-static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size, size_t *at, const char **text, size_t *length)
+static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size, size_t *at,
+				   const char **text, size_t *length)
 {
 	const uint8_t *nul = *at < here ? memchr(body + *at, 0, here - *at) : NULL;
 
@@ -201,7 +212,8 @@ static enum pg_verdict read_string(const uint8_t *body, size_t here, size_t size
 	return PG_OK;
 }
 
-enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size, struct statement_use *use)
+enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size,
+				   struct statement_use *use)
 {
 	size_t at = type == PGC_DESCRIBE || type == PGC_CLOSE ? 1 : 0;
 	enum pg_verdict verdict;
@@ -264,7 +276,8 @@ void statement_pack(struct bytes *out, const struct params_table *table, const s
 	pack_blob(out, s->body, s->size);
 }
 
-struct statement *statement_unpack(struct unpack *in, struct params_table *table, struct statements *all)
+struct statement *statement_unpack(struct unpack *in, struct params_table *table,
+				   struct statements *all)
 {
 	uint64_t number = unpack_u64(in), place = unpack_u64(in);
 	bool known = unpack_bool(in), changed = unpack_bool(in);
@@ -285,9 +298,11 @@ struct statement *statement_unpack(struct unpack *in, struct params_table *table
 	name(s, number);
 	statements_begin_behind(all, number);
 	s->changed = changed;
-	/* the statement was private, or its text has a newer statement, which is not packed: then private is the safe choice */
+	/* the statement was private, or its text has a newer statement, which is not packed: then
+	   private is the safe choice */
 	s->apart = !known && !changed;
-	/* with other tracked parameters two statements may have become the same: one of them is found */
+	/* with other tracked parameters two statements may have become the same: one of them is
+	   found */
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);
 	s->known = known && !found;
 	enlist(all, s, hash);

@@ -1,12 +1,16 @@
 /*
  * Recognises texts that are one call of currval or lastval:
  *
- *	SELECT lastval()			SELECT currval('name')			SELECT pg_catalog.currval('"S".name'::regclass) AS id;
- *	SELECT CURRVAL($1)			SELECT currval(pg_get_serial_sequence('table', 'column'))
+ *	SELECT lastval()			SELECT currval('name')			SELECT
+ *											pg_catalog.currval('"S".name'::regclass)
+ *											AS id;
+ *	SELECT CURRVAL($1)			SELECT currval(pg_get_serial_sequence('table',
+ *						'column'))
  *
- * Drivers and frameworks send these after an INSERT: PDO (lastInsertId), MyBatis (selectKey), Hibernate. pgweir can replace the call by another
- * expression (state/session_values.c), because the text has no other effect and the end of each token is certain: strings with backslashes, escape
- * strings and dollar quotes are another shape.
+ * Drivers and frameworks send these after an INSERT: PDO (lastInsertId), MyBatis (selectKey),
+ * Hibernate. pgweir can replace the call by another expression (state/session_values.c), because
+ * the text has no other effect and the end of each token is certain: strings with backslashes,
+ * escape strings and dollar quotes are another shape.
  */
 #include "pg/values_text.h"
 
@@ -17,7 +21,8 @@
 /* A name without regard to case, or the same name in double quotes. */
 static bool is_function(const struct lex_token *t, const char *name)
 {
-	return lex_is(t, name) || (t->kind == LEX_QUOTED_WORD && t->text_size == strlen(name) && memcmp(t->text, name, t->text_size) == 0);
+	return lex_is(t, name) || (t->kind == LEX_QUOTED_WORD && t->text_size == strlen(name) &&
+				   memcmp(t->text, name, t->text_size) == 0);
 }
 
 /* Reads a name that may follow "pg_catalog."; *at is its first byte. */
@@ -44,10 +49,11 @@ static bool is_plain_string(const struct lex_token *t)
 /* After the name of pg_get_serial_sequence. */
 static bool skip_serial(struct sql_lexer *l)
 {
-	struct lex_token opening = lex_next(l), table = lex_next(l), comma = lex_next(l), column = lex_next(l), closing = lex_next(l);
+	struct lex_token opening = lex_next(l), table = lex_next(l), comma = lex_next(l),
+			 column = lex_next(l), closing = lex_next(l);
 
-	return lex_is_mark(&opening, '(') && is_plain_string(&table) && lex_is_mark(&comma, ',') && is_plain_string(&column) &&
-	       lex_is_mark(&closing, ')');
+	return lex_is_mark(&opening, '(') && is_plain_string(&table) && lex_is_mark(&comma, ',') &&
+	       is_plain_string(&column) && lex_is_mark(&closing, ')');
 }
 
 /* Reads the argument of currval and the closing parenthesis; `closing` is that token. */
@@ -71,7 +77,8 @@ static bool read_argument(struct sql_lexer *l, struct lex_token *closing, const 
 	for (*closing = lex_next(l); lex_is_mark(closing, ':'); *closing = lex_next(l)) {
 		t = lex_next(l);
 		type = read_function(l, &at);
-		if (!lex_is_mark(&t, ':') || (!is_function(&type, "regclass") && !is_function(&type, "text")))
+		if (!lex_is_mark(&t, ':') ||
+		    (!is_function(&type, "regclass") && !is_function(&type, "text")))
 			return false;
 	}
 	return lex_is_mark(closing, ')');
@@ -83,7 +90,8 @@ bool values_text_read(const uint8_t *text, size_t size, struct values_text *read
 	struct lex_token t, closing;
 	const char *call, *argument;
 
-	if (l.is_cut || l.end - l.at > VALUES_TEXT_MOST || memchr(l.at, '\\', (size_t)(l.end - l.at)))
+	if (l.is_cut || l.end - l.at > VALUES_TEXT_MOST ||
+	    memchr(l.at, '\\', (size_t)(l.end - l.at)))
 		return false;
 	t = lex_next(&l);
 	if (!lex_is(&t, "select"))
