@@ -4,8 +4,9 @@
 #include <stddef.h>
 
 /*
- * The reasons why connections end and requests are refused. Call sites name a reason and have no error text: each row of
- * include/tbl/close_reason.tbl has the side at fault, the SQLSTATE and the text, and a counter in pools->ended.
+ * The reasons why connections end and requests are refused. Call sites name a reason and have no
+ * error text: each row of include/tbl/close_reason.tbl has the side at fault, the SQLSTATE and the
+ * text, and a counter in pools->ended.
  */
 enum close_reason {
 	REASON_NONE,
@@ -19,7 +20,9 @@ enum reason_told {
 	TOLD_NOTHING,			/* the client gets no error */
 	TOLD_ERROR,
 	/* ... an error, with a DETAIL: */
-	TOLD_WAIT,			/* the limit or condition that the client waits for, or the last failed login at the server */
+	/* the limit or condition that the client waits for, or the last failed login at the
+	   server */
+	TOLD_WAIT,
 	TOLD_PINS,			/* the pinned servers of the pool */
 	TOLD_HOLDING			/* the detail of the end, which is not in the text */
 };
@@ -40,11 +43,14 @@ struct close_reason_row {
 };
 /* The row of each reason; REASON_NONE has one too, with text "". */
 extern const struct close_reason_row close_reason_rows[REASONS];
-/* Writes the text for the client, with `detail` (NULL: "") in place of %s. Control bytes are kept. Returns buf. */
+/* Writes the text for the client, with `detail` (NULL: "") in place of %s. Control bytes are kept.
+   Returns buf. */
 const char *close_reason_text(enum close_reason why, const char *detail, char *buf, size_t size);
-/* Writes the text for the log, where the detail is printable and short: a name is written as by printable_name(), other text
-   takes at most PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT. Returns buf. */
-const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf, size_t size);
+/* Writes the text for the log, where the detail is printable and short: a name is written as by
+   printable_name(), other text takes at most PRINTABLE_TEXT bytes. `size` is REASON_LOG_TEXT.
+   Returns buf. */
+const char *close_reason_log_text(enum close_reason why, const char *detail, char *buf,
+				  size_t size);
 #define REASON_LOG_TEXT 640
 
 #endif

@@ -4,10 +4,12 @@
 #include "pool/pool.h"
 
 /*
- * DRAIN: the clients of a target are ended one after the other, each between two transactions, and no client of the target may log in. A drain names
- * its target, because a database can be removed and added again. It lasts until DRAIN ... STOP, also without clients.
+ * DRAIN: the clients of a target are ended one after the other, each between two transactions, and
+ * no client of the target may log in. A drain names its target, because a database can be removed
+ * and added again. It lasts until DRAIN ... STOP, also without clients.
  */
-enum drain_of { DRAIN_OF_ALL, DRAIN_OF_DATABASE, DRAIN_OF_USER, DRAIN_OF_HOST };	/* the handover record contains these numbers */
+/* the handover record contains these numbers */
+enum drain_of { DRAIN_OF_ALL, DRAIN_OF_DATABASE, DRAIN_OF_USER, DRAIN_OF_HOST };
 #define DRAIN_SECONDS_MOST 1000000
 
 struct drain {
@@ -21,17 +23,25 @@ struct drain {
 };
 
 /* Begins a drain, which replaces a drain of the same target. NULL: no memory. */
-struct drain *drain_begin(struct pools *pools, enum drain_of of, const char *name, usec_t since, usec_t until);
-/* Ends the drain of a target, or with DRAIN_OF_ALL every drain. `quietly`: without a log line. False: there is none. */
+struct drain *drain_begin(struct pools *pools, enum drain_of of, const char *name, usec_t since,
+			  usec_t until);
+/* Ends the drain of a target, or with DRAIN_OF_ALL every drain. `quietly`: without a log line.
+   False: there is none. */
 bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool quietly);
-/* Whether a client of this database and user, which keeps a server at this host, belongs to the target. `user` and `at` may be NULL. DRAIN HOST moves the
-   clients of a database with roles and several hosts: only clients that keep a server at the host belong to the target. */
-bool drain_applies(const struct drain *drain, const struct database *database, const char *user, const struct host *at);
-/* Returns a drain that the client belongs to, and in which it is the client's turn: the ids of connections are spread evenly over the time. With `now`
-   INT64_MAX the turn of each client has come. NULL: none. */
-struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, const struct host *at, uint64_t id, usec_t now);
+/* Whether a client of this database and user, which keeps a server at this host, belongs to the
+   target. `user` and `at` may be NULL. DRAIN HOST moves the clients of a database with roles and
+   several hosts: only clients that keep a server at the host belong to the target. */
+bool drain_applies(const struct drain *drain, const struct database *database, const char *user,
+		   const struct host *at);
+/* Returns a drain that the client belongs to, and in which it is the client's turn: the ids of
+   connections are spread evenly over the time. With `now` INT64_MAX the turn of each client has
+   come. NULL: none. */
+struct drain *drain_due(const struct pools *pools, const struct database *database,
+			const char *user, const struct host *at, uint64_t id, usec_t now);
 /* Calls give() for each drain, oldest first. */
-static inline void drains_each(const struct pools *pools, void (*give)(void *context, const struct drain *drain), void *context)
+static inline void drains_each(const struct pools *pools,
+			       void (*give)(void *context, const struct drain *drain),
+			       void *context)
 {
 	LIST_EACH(node, &pools->drains)
 		give(context, LIST_OBJECT(node, struct drain, node));

@@ -4,12 +4,14 @@
 #include "pool/host.h"
 
 /*
- * Freshness of standbys. Promise: a standby covers a time if it shows everything that the primary has acknowledged before that time, and a client reads
- * from a standby only if the standby covers what read_your_writes asks for. See freshness.c.
+ * Freshness of standbys. Promise: a standby covers a time if it shows everything that the primary
+ * has acknowledged before that time, and a client reads from a standby only if the standby covers
+ * what read_your_writes asks for. See freshness.c.
  */
 #define MARKS_MOST 64
 
-/* At the time `at`, before the primary was asked, everything acknowledged was before this position in its WAL. */
+/* At the time `at`, before the primary was asked, everything acknowledged was before this position
+   in its WAL. */
 struct mark {
 	usec_t at;
 	uint64_t position;
@@ -20,24 +22,29 @@ struct marks {
 	struct mark list[MARKS_MOST];
 };
 
-/* The last write of all clients of databases with the same name on the same servers; the table is pools->written. */
+/* The last write of all clients of databases with the same name on the same servers; the table is
+   pools->written. */
 struct written {
 	UT_hash_handle hh;
 	int users;			/* references */
 	usec_t at;			/* the last write that pgweir has acknowledged; 0: none */
-	uint64_t definitions;		/* commands that have changed definitions: see pool/read_verdicts.h */
-	char key[];			/* name of the database on the server, and first of its hosts by name, or Patroni's URLs */
+	/* commands that have changed definitions: see pool/read_verdicts.h */
+	uint64_t definitions;
+	/* name of the database on the server, and first of its hosts by name, or Patroni's URLs */
+	char key[];
 };
 
-/* Adds a mark; `position` as the primary reports it (pg_current_wal_insert_lsn). Old marks are thinned out when there is no room. A mark that is not
-   later than the last one is ignored. */
+/* Adds a mark; `position` as the primary reports it (pg_current_wal_insert_lsn). Old marks are
+   thinned out when there is no room. A mark that is not later than the last one is ignored. */
 void marks_add(struct marks *marks, usec_t at, uint64_t position);
-/* Returns the time that a standby covers which has replayed up to the position. 0: none of the marks. */
+/* Returns the time that a standby covers which has replayed up to the position. 0: none of the
+   marks. */
 usec_t marks_covered(const struct marks *marks, uint64_t replayed);
 
 struct roles;
 struct role_place;
-/* Computes for each standby of the database the time that it covers, and its lag. `has_changed`: another primary, or another timeline, than before. */
+/* Computes for each standby of the database the time that it covers, and its lag. `has_changed`:
+   another primary, or another timeline, than before. */
 void roles_cover(struct roles *roles, bool has_changed);
 /* Whether max_lag excludes the standby. */
 bool role_place_is_late(const struct roles *roles, const struct role_place *place);

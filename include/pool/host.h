@@ -7,28 +7,38 @@
 #include <stdio.h>
 
 /*
- * PostgreSQL hosts, which pools share, and their budget max_host_connections. Promise: no server is opened at a host whose budget is used up, and
- * pools with fewer servers come first.
+ * PostgreSQL hosts, which pools share, and their budget max_host_connections. Promise: no server is
+ * opened at a host whose budget is used up, and pools with fewer servers come first.
  */
 
 /*
- * A host: a name, address or socket directory, and its port. All pools with this host in their lists share the object, so that a failure that one
- * pool finds is known to all pools. The table is pools->hosts.
+ * A host: a name, address or socket directory, and its port. All pools with this host in their
+ * lists share the object, so that a failure that one pool finds is known to all pools. The table is
+ * pools->hosts.
  */
 enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
 /* The state of a host as the host reported it. */
 struct host_evidence {
 	enum host_claim claim;
 	usec_t at;			/* monotonic: before the question was sent */
-	uint32_t timeline;		/* 0: unknown. Of a standby: it has begun to follow this timeline, and perhaps a later one */
-	uint64_t position;		/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
-	usec_t position_at;		/* monotonic: before the question whose answer had the position; 0: no position */
-	usec_t position_heard;		/* monotonic: when this answer came; written by host_note() */
-	uint32_t receiver;		/* process id of the WAL receiver of a standby; 0: none, or unknown */
-	uint64_t server_id;		/* which server has answered: when its postmaster started, in microseconds of Unix time; 0: unknown */
+	/* 0: unknown. Of a standby: it has begun to follow this timeline, and perhaps a later
+	   one */
+	uint32_t timeline;
+	/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
+	uint64_t position;
+	/* monotonic: before the question whose answer had the position; 0: no position */
+	usec_t position_at;
+	/* monotonic: when this answer came; written by host_note() */
+	usec_t position_heard;
+	/* process id of the WAL receiver of a standby; 0: none, or unknown */
+	uint32_t receiver;
+	/* which server has answered: when its postmaster started, in microseconds of Unix time; 0:
+	   unknown */
+	uint64_t server_id;
 	uint64_t system_id;		/* system identifier of the cluster; 0: unknown */
 	bool is_read_only;		/* default_transaction_read_only */
-	bool is_of_login;		/* reported by a login, without timeline, position and system_id */
+	/* reported by a login, without timeline, position and system_id */
+	bool is_of_login;
 };
 /* Whether a standby follows the primary; see pool/following.h. */
 enum following { FOLLOWING_PRESUMED, FOLLOWING_YES, FOLLOWING_UNPROVEN, FOLLOWING_DIVERGED };
@@ -38,48 +48,74 @@ enum following { FOLLOWING_PRESUMED, FOLLOWING_YES, FOLLOWING_UNPROVEN, FOLLOWIN
 struct host {
 	UT_hash_handle hh;		/* by key */
 	struct pools *pools;
-	char *name;			/* the name that the address belongs to, for TLS; owned; NULL: the host is named by itself */
-	struct host **members;		/* of a name with several addresses: a host for each, with a reference; owned ... */
+	/* the name that the address belongs to, for TLS; owned; NULL: the host is named by
+	   itself */
+	char *name;
+	/* of a name with several addresses: a host for each, with a reference; owned ... */
+	struct host **members;
 	unsigned member_count;		/* ... 0: one address, or unknown */
-	bool is_looked_up;		/* the addresses of the name, with a reference; written by watch/names.c */
+	/* the addresses of the name, with a reference; written by watch/names.c */
+	bool is_looked_up;
 	int users;			/* references of places, servers, roles and pools */
-	int servers;			/* connections to it, without connections that carry cancel requests */
-	int trials;			/* of these, of databases that clients may have invented (pool_is_trial) */
-	int sharers, waiting, used;	/* pools with servers or waiting for room; pools waiting for room; servers with a client. Valid after
-					   hosts_count() */
-	usec_t unreachable_since;	/* when connecting to the host failed last; 0 after a success, and before the first failure */
+	/* connections to it, without connections that carry cancel requests */
+	int servers;
+	/* of these, of databases that clients may have invented (pool_is_trial) */
+	int trials;
+	/* pools with servers or waiting for room; pools waiting for room; servers with a client.
+	   Valid after hosts_count() */
+	int sharers, waiting, used;
+	/* when connecting to the host failed last; 0 after a success, and before the first
+	   failure */
+	usec_t unreachable_since;
 	int port;
 	struct host_evidence evidence;	/* written by role_evidence.c and identity.c */
-	bool is_fresh;			/* the evidence is not too old, and not in contradiction to other hosts; written by roles_decide() */
+	/* the evidence is not too old, and not in contradiction to other hosts; written by
+	   roles_decide() */
+	bool is_fresh;
 	usec_t changed_at;		/* when the claim changed last */
-	bool is_receiving;		/* the last two answers have named the same WAL receiver; written by host_note() */
-	enum following following;	/* of a standby, by the last judgement of a database; written by following.c, as are ... */
-	enum following followed;	/* ... and as the process before this one knew it; for roles_restore(); ... */
+	/* the last two answers have named the same WAL receiver; written by host_note() */
+	bool is_receiving;
+	/* of a standby, by the last judgement of a database; written by following.c, as are ... */
+	enum following following;
+	/* ... and as the process before this one knew it; for roles_restore(); ... */
+	enum following followed;
 	bool is_warned;			/* ... whether the log says that it does not follow ... */
 	char follows_why[HOST_WHY];	/* ... and why it does not */
 	uint64_t errors;		/* failed checks and connects */
-	uint64_t retries, kept_answers;	/* requests that were taken back from its servers, to be sent to other servers; ... whose clients got the
-					   answer of the host after all, because the host is still the primary */
-	uint64_t recalls;		/* reads that were taken back from the host because it was silent or closed */
+	/* requests that were taken back from its servers, to be sent to other servers; ... whose
+	   clients got the answer of the host after all, because the host is still the primary */
+	uint64_t retries, kept_answers;
+	/* reads that were taken back from the host because it was silent or closed */
+	uint64_t recalls;
 	uint64_t stale_reads;		/* reads for which the host was not fresh enough */
 	uint64_t changes;		/* of the claim */
 	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */
 	bool has_answered;		/* a question for its role */
-	bool is_reported;		/* a login has changed the claim: timeline and system identifier are not known yet */
-	bool is_of_another;		/* the host belongs to another cluster; written by roles_decide() */
-	usec_t identified_at;		/* monotonic: before the question whose answer had evidence.system_id was sent */
+	/* a login has changed the claim: timeline and system identifier are not known yet */
+	bool is_reported;
+	/* the host belongs to another cluster; written by roles_decide() */
+	bool is_of_another;
+	/* monotonic: before the question whose answer had evidence.system_id was sent */
+	usec_t identified_at;
 	usec_t failed_at;		/* monotonic: last host_note_failure() */
-	usec_t accepted_at;		/* monotonic: when the last login that succeeded, of a watcher or a server that reports its role, began */
-	usec_t login_wanted;		/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login shows that the host does not
-					   shut down */
-	unsigned strangers;		/* logins in a row that led to another server than the one that is asked */
-	int held;			/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
+	/* monotonic: when the last login that succeeded, of a watcher or a server that reports its
+	   role, began */
+	usec_t accepted_at;
+	/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login
+	   shows that the host does not shut down */
+	usec_t login_wanted;
+	/* logins in a row that led to another server than the one that is asked */
+	unsigned strangers;
+	/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
+	int held;
 	int role_users;			/* databases that ask for its role */
-	int rivals;			/* databases that have another primary at the same time: see role_rival.c */
+	/* databases that have another primary at the same time: see role_rival.c */
+	int rivals;
 	void *watcher;			/* of room watch; NULL: none */
 	struct marks *marks;		/* of a primary (pool/freshness.h); NULL: none */
 	uint32_t life;			/* another number after each possible restart; not 0 */
-	usec_t covers, lag;		/* of a standby, see pool/freshness.h; covers 0: the lag is unknown */
+	/* of a standby, see pool/freshness.h; covers 0: the lag is unknown */
+	usec_t covers, lag;
 	char why[HOST_WHY];		/* the last event, in words */
 	char key[];			/* "name:port" */
 };
@@ -87,20 +123,24 @@ struct host {
 /* A host in the list of a pool. */
 struct host_place {
 	struct host *host;		/* a reference */
-	usec_t failed_at;		/* time of the last failed login of this pool; 0: it works, or was not tried */
+	/* time of the last failed login of this pool; 0: it works, or was not tried */
+	usec_t failed_at;
 };
 
 /* Writes a position in the WAL as PostgreSQL does: 16/B374D848. Returns buf. */
 static inline const char *position_text(uint64_t position, char buf[POSITION_TEXT])
 {
-	snprintf(buf, POSITION_TEXT, "%" PRIX32 "/%" PRIX32, (uint32_t)(position >> 32), (uint32_t)position);
+	snprintf(buf, POSITION_TEXT, "%" PRIX32 "/%" PRIX32, (uint32_t)(position >> 32),
+		 (uint32_t)position);
 	return buf;
 }
-/* Makes pool->places, in the order of the list of hosts, unless they exist. Returns them; NULL: no memory. */
+/* Makes pool->places, in the order of the list of hosts, unless they exist. Returns them; NULL: no
+   memory. */
 struct host_place *pool_places(struct pool *pool);
 /* Whether the host or this pool's login at it has failed within server_login_retry. */
 bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now);
-/* A pool of a database of "*" that no server has admitted yet: the client may have invented the name. */
+/* A pool of a database of "*" that no server has admitted yet: the client may have invented the
+   name. */
 static inline bool pool_is_trial(const struct pool *pool)
 {
 	return pool->database->automatic && !pool->database->served;
@@ -111,7 +151,8 @@ static inline bool host_is_full(const struct host *host)
 {
 	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);
 }
-/* The server is opened at this host: it counts there and no longer at another host. NULL: at none. */
+/* The server is opened at this host: it counts there and no longer at another host. NULL: at
+   none. */
 void pool_server_set_host(struct pool_server *server, struct host *host);
 /* The same for the host with this key. False: no memory. */
 bool pool_server_restore_host(struct pool_server *server, const char *key);
@@ -125,13 +166,15 @@ static inline const char *host_name(const struct pools *pools, const struct conf
 
 	return conf->name ? conf->name : sockets ? sockets : "/tmp";
 }
-/* The name of this host has these addresses: texts without a port. Two or more are hosts of their own, which databases with roles list instead of the
-   name. Returns whether the hosts have changed; without memory they do not. */
+/* The name of this host has these addresses: texts without a port. Two or more are hosts of their
+   own, which databases with roles list instead of the name. Returns whether the hosts have changed;
+   without memory they do not. */
 bool host_set_members(struct host *name, const char *const *addresses, unsigned count);
 /* Returns the host of an entry of the configuration, as host_hold(). */
 struct host *host_of(struct pools *pools, const struct conf_host *conf);
-/* Writes how much of the budgets of the pool's hosts is in use, and the pools with the most: "the host db:5432 has 20 of 20 server connections
-   (max_host_connections): 9 of app/anna, 4 of report/bob". Returns buf. */
+/* Writes how much of the budgets of the pool's hosts is in use, and the pools with the most: "the
+   host db:5432 has 20 of 20 server connections (max_host_connections): 9 of app/anna, 4 of
+   report/bob". Returns buf. */
 const char *pool_hosts_text(const struct pool *pool, char *buf, size_t size);
 
 #endif

@@ -8,16 +8,28 @@
 /*
  * Declarations that the files of room pool share. No other room includes this header.
  *
- * Order of the lists: in clients[WAITING] and the other client lists, the client that is longest in the state is first. In
- * servers[IDLE] and servers[USED], the server that is idle longest is LAST; every USED server is idle for longer than any IDLE
- * server.
+ * Order of the lists: in clients[WAITING] and the other client lists, the client that is longest in
+ * the state is first. In servers[IDLE] and servers[USED], the server that is idle longest is LAST;
+ * every USED server is idle for longer than any IDLE server.
  */
-static inline struct pool_client *client_at(struct list *node) { return LIST_OBJECT(node, struct pool_client, node); }
-static inline struct pool_server *server_at(struct list *node) { return LIST_OBJECT(node, struct pool_server, node); }
-static inline struct pool *pool_at(struct list *node) { return LIST_OBJECT(node, struct pool, node); }
+static inline struct pool_client *client_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct pool_client, node);
+}
+static inline struct pool_server *server_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct pool_server, node);
+}
+static inline struct pool *pool_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct pool, node);
+}
 
 /* A connection that serves no clients and counts for no limit. */
-static inline bool server_is_apart(const struct pool_server *server) { return server->is_cancel || server->is_watcher; }
+static inline bool server_is_apart(const struct pool_server *server)
+{
+	return server->is_cancel || server->is_watcher;
+}
 
 /* Returns the first client in this state, or NULL. */
 static inline struct pool_client *client_first(const struct pool *pool, enum client_state state)
@@ -27,7 +39,8 @@ static inline struct pool_client *client_first(const struct pool *pool, enum cli
 	return node ? client_at(node) : NULL;
 }
 
-/* Closes the server with ops->drop. Returns whether it has ended: the reap may have to do that first. */
+/* Closes the server with ops->drop. Returns whether it has ended: the reap may have to do that
+   first. */
 static inline bool server_drop(struct pool_server *server, enum close_reason why)
 {
 	server->pool->pools->ops->drop(server, why);
@@ -39,7 +52,8 @@ static inline bool pool_is_paused(const struct pool *pool)
 {
 	const struct pools *pools = pool->pools;
 
-	return (pools->paused || pools->draining == POOL_DRAIN_SERVERS || pool->database->paused) && !pool->database->is_console;
+	return (pools->paused || pools->draining == POOL_DRAIN_SERVERS || pool->database->paused) &&
+	       !pool->database->is_console;
 }
 /* Paused or suspended: no server is lent. */
 static inline bool pool_is_held(const struct pool *pool)
@@ -70,18 +84,22 @@ static inline void set_held(struct pool *pool, struct list *held, struct list *n
 }
 
 /* life.c */
-/* Only internal requests use the pool: a server that is opened now counts as pool_server.for_internal. */
+/* Only internal requests use the pool: a server that is opened now counts as
+   pool_server.for_internal. */
 static inline bool pool_is_for_internal(const struct pool *pool)
 {
 	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
 
 /* host.c */
-/* Whether no host of the pool has room for another server of this pool, also because other pools come first. Needs pool_places(). */
+/* Whether no host of the pool has room for another server of this pool, also because other pools
+   come first. Needs pool_places(). */
 bool pool_hosts_are_full(const struct pool *pool, usec_t now);
-/* Returns the idle server of another pool that can be closed to make room for this pool, or NULL. */
+/* Returns the idle server of another pool that can be closed to make room for this pool, or
+   NULL. */
 struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now);
-/* Returns why pool_size or max_host_connections closes this server, which its client releases, or REASON_NONE. */
+/* Returns why pool_size or max_host_connections closes this server, which its client releases, or
+   REASON_NONE. */
 enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now);
 /* Sets pools->are_hosts_scarce and close_above of all pools. */
 void pools_set_scarce(struct pools *pools, bool are_scarce);
@@ -92,8 +110,10 @@ void pool_hosts_wake(const struct pool *pool);
 /* Returns the server at a host of the pool that a client has had for the longest time, or NULL. */
 struct pool_server *pool_hosts_longest_in_use(const struct pool *pool);
 void pool_places_clear(struct pool *pool);
-void hosts_count(const struct pools *pools);		/* sets `sharers` and `waiting` of each host */
-void hosts_maintain(struct pools *pools);		/* closes idle servers of hosts that exceed max_host_connections */
+/* sets `sharers` and `waiting` of each host */
+void hosts_count(const struct pools *pools);
+/* closes idle servers of hosts that exceed max_host_connections */
+void hosts_maintain(struct pools *pools);
 
 /* admit.c */
 /* The host was just made: a DRAIN may concern it. */
@@ -110,9 +130,11 @@ static inline bool pool_is_forced(const struct pool *pool)
 
 	return forced && strcmp(forced, pool->user->name) == 0;
 }
-/* Returns the allowance that the settings of the user, the database and [pgbouncer] give the pool now. */
+/* Returns the allowance that the settings of the user, the database and [pgbouncer] give the pool
+   now. */
 struct pool_allowance pool_allowance_of(const struct pool *pool);
-/* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to it. */
+/* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to
+   it. */
 void database_register(struct database *database);
 /* Frees pools, automatic and removed databases and users that nothing has used for long enough. */
 void registry_sweep(struct pools *pools, usec_t now);

@@ -1,11 +1,13 @@
 /*
  * DISABLE HOST, ENABLE HOST and DRAIN HOST: which hosts are closed to which databases.
  *
- * A host that is closed to a database gets no new transaction and no new connection of it. Idle connections and logins end at once, busy connections
- * when their clients release them. The connection that asks for the role of the host stays. pgweir never opens a host by itself.
+ * A host that is closed to a database gets no new transaction and no new connection of it. Idle
+ * connections and logins end at once, busy connections when their clients release them. The
+ * connection that asks for the role of the host stays. pgweir never opens a host by itself.
  *
- * Invariant: a disabled host has a reference of its own, so that it stays disabled while no database lists it. is_drained follows pools->drains, and
- * has_closed_hosts tells whether a host is disabled or drained.
+ * Invariant: a disabled host has a reference of its own, so that it stays disabled while no
+ * database lists it. is_drained follows pools->drains, and has_closed_hosts tells whether a host is
+ * disabled or drained.
  */
 #include "pool/admit.h"
 
@@ -23,10 +25,12 @@ bool host_is_named(const struct host *host, const char *name)
 {
 	size_t size = (size_t)(strrchr(host->key, ':') - host->key);
 
-	return strcmp(host->key, name) == 0 || (strlen(name) == size && memcmp(host->key, name, size) == 0);
+	return strcmp(host->key, name) == 0 ||
+	       (strlen(name) == size && memcmp(host->key, name, size) == 0);
 }
 
-static bool is_listed_in(const struct pools *pools, const struct conf_database *conf, const char *name)
+static bool is_listed_in(const struct pools *pools, const struct conf_database *conf,
+			 const char *name)
 {
 	bool is_listed = false;
 
@@ -34,7 +38,9 @@ static bool is_listed_in(const struct pools *pools, const struct conf_database *
 		const char *host = host_name(pools, &conf->hosts[i]);
 		size_t size = strlen(host);
 
-		is_listed |= strncmp(host, name, size) == 0 && (!name[size] || (name[size] == ':' && atoi(name + size + 1) == conf->hosts[i].port));
+		is_listed |= strncmp(host, name, size) == 0 &&
+			     (!name[size] ||
+			      (name[size] == ':' && atoi(name + size + 1) == conf->hosts[i].port));
 	}
 	return is_listed;
 }
@@ -81,7 +87,8 @@ static bool is_closed(const struct database *database, const struct conf_host *c
 	size_t size = strlen(name);
 
 	for (const struct host *host = database->pools->hosts; host; host = host->hh.next) {
-		if (host->port == conf->port && strncmp(host->key, name, size) == 0 && strrchr(host->key, ':') == host->key + size)
+		if (host->port == conf->port && strncmp(host->key, name, size) == 0 &&
+		    strrchr(host->key, ':') == host->key + size)
 			return host_is_closed_to(host, database);
 	}
 	return false;
@@ -94,7 +101,8 @@ bool hosts_are_closed(const struct database *database)
 	unsigned count = roles ? roles->count : database->conf->host_count;
 
 	for (unsigned i = 0; are_closed && i < count; i++)
-		are_closed = roles ? host_is_closed_to(roles->places[i].host, database) : is_closed(database, &database->conf->hosts[i]);
+		are_closed = roles ? host_is_closed_to(roles->places[i].host, database)
+				   : is_closed(database, &database->conf->hosts[i]);
 	return are_closed && count > 0;
 }
 
@@ -102,12 +110,14 @@ bool hosts_are_closed(const struct database *database)
 static void leave_closed(const struct pool *pool)
 {
 	for (int state = 0; state < SERVER_STATES; state++) {
-		bool is_free = state == SERVER_IDLE || state == SERVER_USED || state == SERVER_LOGIN;
+		bool is_free = state == SERVER_IDLE || state == SERVER_USED ||
+			       state == SERVER_LOGIN;
 
 		LIST_EACH_SAFE(node, &pool->servers[state]) {
 			struct pool_server *server = server_at(node);
 
-			if (!server->host || server_is_apart(server) || !host_is_closed_to(server->host, pool->database))
+			if (!server->host || server_is_apart(server) ||
+			    !host_is_closed_to(server->host, pool->database))
 				continue;
 			if (is_free)
 				pool->pools->ops->drop(server, REASON_HOST_CLOSED);
@@ -140,7 +150,8 @@ static void set_disabled(struct host *host, bool is_disabled)
 	if (host->is_disabled == is_disabled)
 		return;
 	host->is_disabled = is_disabled;
-	log_warning("host %s is %s", host->key, is_disabled ? "disabled, until ENABLE HOST" : "enabled");
+	log_warning("host %s is %s", host->key,
+		    is_disabled ? "disabled, until ENABLE HOST" : "enabled");
 	if (is_disabled)
 		host->users++;
 	else

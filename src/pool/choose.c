@@ -1,22 +1,29 @@
 /*
  * The choice of a host for a client with a role (pool/role.h).
  *
- * A client stays with the host that it has, and a reader with the host that it has read from, as long as they suit. Otherwise the client gets the
- * better of two random hosts by use and weight, or as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the same
- * database and user.
+ * A client stays with the host that it has, and a reader with the host that it has read from, as
+ * long as they suit. Otherwise the client gets the better of two random hosts by use and weight, or
+ * as load_balance_hosts says. Use is the number of clients with a server or in the queue, of the
+ * same database and user.
  *
- * A host that becomes suitable, for example after a restart with cold caches, gets a tenth of its share of these choices in the first second, two tenths
- * in the second, and so on; the rest goes to hosts that have been suitable for longer. Clients of other hosts are not moved at once; for a minute, one in
- * SETTLE_ONE_IN of their transactions chooses again. Server connections stay where they are, and leave by server_idle_timeout.
+ * A host that becomes suitable, for example after a restart with cold caches, gets a tenth of its
+ * share of these choices in the first second, two tenths in the second, and so on; the rest goes to
+ * hosts that have been suitable for longer. Clients of other hosts are not moved at once; for a
+ * minute, one in SETTLE_ONE_IN of their transactions chooses again. Server connections stay where
+ * they are, and leave by server_idle_timeout.
  *
- * A reader that has read from the primary needs a standby that covers this read, so a reader without pauses would stay at the primary. If it is there
- * because no standby was fresh enough, one in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at most. So does a
- * reader that settles from one standby onto another.
+ * A reader that has read from the primary needs a standby that covers this read, so a reader
+ * without pauses would stay at the primary. If it is there because no standby was fresh enough, one
+ * in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at
+ * most. So does a reader that settles from one standby onto another.
  *
- * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server of a full pool. A host that refuses the logins of the
- * pool (password, pg_hba.conf, missing database, no connection left) is not chosen for server_login_retry, unless no other host suits: then the client gets the error.
+ * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server
+ * of a full pool. A host that refuses the logins of the pool (password, pg_hba.conf, missing
+ * database, no connection left) is not chosen for server_login_retry, unless no other host suits:
+ * then the client gets the error.
  *
- * A read whose answer has not begun leaves a host that becomes silent or is closed: roles_recall_reads().
+ * A read whose answer has not begun leaves a host that becomes silent or is closed:
+ * roles_recall_reads().
  */
 #include "base/log.h"
 #include "pool/admit.h"
@@ -39,12 +46,14 @@ static int use_of(const struct pool *home, const struct host *host)
 }
 
 /* Whether host `a` is less busy than `b` in relation to their weights. */
-static bool is_better(const struct pool *home, const struct role_place *a, const struct role_place *b)
+static bool is_better(const struct pool *home, const struct role_place *a,
+		      const struct role_place *b)
 {
-	return (int64_t)(use_of(home, a->host) + 1) * b->weight < (int64_t)(use_of(home, b->host) + 1) * a->weight;
+	return (int64_t)(use_of(home, a->host) + 1) * b->weight <
+	       (int64_t)(use_of(home, b->host) + 1) * a->weight;
 }
 
-static unsigned draw(struct pools *pools, unsigned below)
+static unsigned choose_draw(struct pools *pools, unsigned below)
 {
 	/* xorshift64: no attacker gains from knowing the next host */
 	pools->random = pools->random ? pools->random : UINT64_C(88172645463325252);
@@ -56,7 +65,8 @@ static unsigned draw(struct pools *pools, unsigned below)
 
 /* The hosts of the right role among which a client chooses. */
 enum choice {
-	CHOICE_FRESH,			/* the primary, and standbys that are fresh enough for the client */
+	/* the primary, and standbys that are fresh enough for the client */
+	CHOICE_FRESH,
 	CHOICE_FRESH_STANDBY,		/* only these standbys */
 	CHOICE_SOON			/* standbys with little lag as well */
 };
@@ -71,21 +81,28 @@ static void note_refusals(struct roles *roles, const struct pool_client *client,
 	}
 }
 
-static bool place_suits(const struct roles *roles, const struct role_place *place, const struct pool_client *client, enum choice choice)
+static bool place_suits(const struct roles *roles, const struct role_place *place,
+			const struct pool_client *client, enum choice choice)
 {
 	if (!(place->suits >> client->target & 1) || place->refuses)
 		return false;
 	if (place->host == roles->primary)
 		return choice != CHOICE_FRESH_STANDBY;
 	/* the host that a settling reader comes from */
-	if (choice == CHOICE_FRESH_STANDBY && place->host->life == client->read_life && client->read_at > client->wrote_at)
+	if (choice == CHOICE_FRESH_STANDBY && place->host->life == client->read_life &&
+	    client->read_at > client->wrote_at)
 		return false;
-	return (choice == CHOICE_SOON && place->covers > 0 && place->host->lag <= LAG_LITTLE) || place->covers >= pool_client_needs(client, place->host);
+	return (choice == CHOICE_SOON && place->covers > 0 && place->host->lag <= LAG_LITTLE) ||
+	       place->covers >= pool_client_needs(client, place->host);
 }
 
-static bool is_reader(const struct pool_client *client) { return client->target == TARGET_READ || client->target == TARGET_PREFER_STANDBY; }
+static bool is_reader(const struct pool_client *client)
+{
+	return client->target == TARGET_READ || client->target == TARGET_PREFER_STANDBY;
+}
 
-/* Whether the client stays with the host that it has. The last transaction of a client may have been a write on the primary, which is no choice for reads. */
+/* Whether the client stays with the host that it has. The last transaction of a client may have
+   been a write on the primary, which is no choice for reads. */
 static bool suits(const struct pool *pool, const struct pool_client *client)
 {
 	if (!(pool->suits >> client->target & 1))
@@ -96,7 +113,8 @@ static bool suits(const struct pool *pool, const struct pool_client *client)
 }
 
 /* Returns the place after `skip` places that suit the client, or NULL. */
-static struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client, enum choice choice, unsigned skip)
+static struct role_place *nth_suitable(const struct roles *roles, const struct pool_client *client,
+				       enum choice choice, unsigned skip)
 {
 	for (unsigned i = 0; i < roles->count; i++) {
 		if (place_suits(roles, &roles->places[i], client, choice) && skip-- == 0)
@@ -105,8 +123,10 @@ static struct role_place *nth_suitable(const struct roles *roles, const struct p
 	return NULL;
 }
 
-/* Returns the number of the place for a client, below `count`, which is the number of places that suit it, and at least 2. */
-static unsigned draw_place(struct roles *roles, const struct pool_client *client, enum choice choice, unsigned count)
+/* Returns the number of the place for a client, below `count`, which is the number of places that
+   suit it, and at least 2. */
+static unsigned draw_place(struct roles *roles, const struct pool_client *client,
+			   enum choice choice, unsigned count)
 {
 	struct pool *home = client->pool->home;
 	unsigned best, other;
@@ -119,25 +139,32 @@ static unsigned draw_place(struct roles *roles, const struct pool_client *client
 	case BALANCE_LEAST:
 		best = 0;
 		for (unsigned i = 1; i < count; i++) {
-			if (is_better(home, nth_suitable(roles, client, choice, i), nth_suitable(roles, client, choice, best)))
+			if (is_better(home, nth_suitable(roles, client, choice, i),
+				      nth_suitable(roles, client, choice, best)))
 				best = i;
 		}
 		return best;
 	default:
-		best = draw(home->pools, count);
-		other = (best + 1 + draw(home->pools, count - 1)) % count;
-		return is_better(home, nth_suitable(roles, client, choice, other), nth_suitable(roles, client, choice, best)) ? other : best;
+		best = choose_draw(home->pools, count);
+		other = (best + 1 + choose_draw(home->pools, count - 1)) % count;
+		return is_better(home, nth_suitable(roles, client, choice, other),
+				 nth_suitable(roles, client, choice, best))
+			       ? other
+			       : best;
 	}
 }
 
-/* Returns a random place that has been suitable for longer than the nth of `count` places, or the nth place itself. */
-static struct role_place *older_place(const struct roles *roles, const struct pool_client *client, enum choice choice, unsigned nth, unsigned count)
+/* Returns a random place that has been suitable for longer than the nth of `count` places, or the
+   nth place itself. */
+static struct role_place *older_place(const struct roles *roles, const struct pool_client *client,
+				      enum choice choice, unsigned nth, unsigned count)
 {
 	struct role_place *place = nth_suitable(roles, client, choice, nth);
-	unsigned first = draw(client->pool->pools, count - 1);
+	unsigned first = choose_draw(client->pool->pools, count - 1);
 
 	for (unsigned i = 0; i < count - 1; i++) {
-		struct role_place *other = nth_suitable(roles, client, choice, (nth + 1 + (first + i) % (count - 1)) % count);
+		struct role_place *other = nth_suitable(
+			roles, client, choice, (nth + 1 + (first + i) % (count - 1)) % count);
 
 		if (other->back_at < place->back_at)
 			return other;
@@ -146,7 +173,8 @@ static struct role_place *older_place(const struct roles *roles, const struct po
 }
 
 /* Returns the place for the client, or NULL. */
-static struct role_place *choose(struct roles *roles, const struct pool_client *client, enum choice choice, usec_t now)
+static struct role_place *choose(struct roles *roles, const struct pool_client *client,
+				 enum choice choice, usec_t now)
 {
 	struct pools *pools = client->pool->pools;
 	struct role_place *place;
@@ -154,7 +182,8 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 
 	while ((place = nth_suitable(roles, client, choice, count)) != NULL) {
 		/* the host of its last read */
-		if (place->host->life == client->read_life && client->pool->host != place->host && (is_reader(client) || place->host != roles->primary))
+		if (place->host->life == client->read_life && client->pool->host != place->host &&
+		    (is_reader(client) || place->host != roles->primary))
 			return place;
 		count++;
 	}
@@ -163,8 +192,10 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 	if (count > 1)
 		nth = draw_place(roles, client, choice, count);
 	place = nth_suitable(roles, client, choice, nth);
-	/* the first choice of many clients falls on a host with little use, which has just come back */
-	if (count > 1 && roles->database->conf->load_balance_hosts != BALANCE_DISABLE && draw(pools, SLOW_START) > (now - place->back_at) / USEC)
+	/* the first choice of many clients falls on a host with little use, which has just come
+	   back */
+	if (count > 1 && roles->database->conf->load_balance_hosts != BALANCE_DISABLE &&
+	    choose_draw(pools, SLOW_START) > (now - place->back_at) / USEC)
 		return older_place(roles, client, choice, nth, count);
 	return place;
 }
@@ -175,12 +206,14 @@ static bool is_to_settle(const struct pool *pool, const struct pool_client *clie
 	const struct roles *roles = pool->database->roles;
 	bool is_standby = pool->covers < INT64_MAX;
 
-	if (!roles || !pool->host || pool->host == pool->pools->nowhere || !(is_standby || is_reader(client)) || client->state != CLIENT_IDLE)
+	if (!roles || !pool->host || pool->host == pool->pools->nowhere ||
+	    !(is_standby || is_reader(client)) || client->state != CLIENT_IDLE)
 		return false;
 	/* the primary was no choice */
-	if (!is_standby && (client->target == TARGET_PREFER_STANDBY || client->read_life != pool->host->life))
-		return draw(pool->pools, SETTLE_ONE_IN) == 0;
-	return now - roles->readers_at < SETTLE && draw(pool->pools, SETTLE_ONE_IN) == 0;
+	if (!is_standby &&
+	    (client->target == TARGET_PREFER_STANDBY || client->read_life != pool->host->life))
+		return choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
+	return now - roles->readers_at < SETTLE && choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
 }
 
 /* For SHOW HOSTS: the standbys of the right role that are not fresh enough for this read. */
@@ -189,7 +222,8 @@ static void count_stale(struct roles *roles, const struct pool_client *client)
 	for (unsigned i = 0; i < roles->count; i++) {
 		const struct role_place *place = &roles->places[i];
 
-		if (place->suits >> client->target & 1 && place->host != roles->primary && !place_suits(roles, place, client, CHOICE_FRESH))
+		if (place->suits >> client->target & 1 && place->host != roles->primary &&
+		    !place_suits(roles, place, client, CHOICE_FRESH))
 			place->host->stale_reads += !place->refuses;
 	}
 }
@@ -225,21 +259,25 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 		client->settles = true;
 		return NULL;
 	}
-	/* not if only the primary is fresh enough: then the client leaves the primary as soon as a standby is */
-	if (client->target == TARGET_READ && place->host == roles->primary && nth_suitable(roles, client, choice, 1))
+	/* not if only the primary is fresh enough: then the client leaves the primary as soon as a
+	   standby is */
+	if (client->target == TARGET_READ && place->host == roles->primary &&
+	    nth_suitable(roles, client, choice, 1))
 		client->read_life = place->host->life;
 	return place->host;
 }
 
 /*
- * The welcome of a client needs the parameters of any session. Without a primary, a client whose reads go to standbys gets them from a standby, so that it
- * can read; it waits with its first write. (A client that gets a server before its welcome is in state WAITING.)
+ * The welcome of a client needs the parameters of any session. Without a primary, a client whose
+ * reads go to standbys gets them from a standby, so that it can read; it waits with its first
+ * write. (A client that gets a server before its welcome is in state WAITING.)
  */
 static void aim_login(struct pool_client *client)
 {
 	const struct roles *roles = client->pool->database->roles;
 
-	if (client->splits && roles && client->pool->allowed.mode == MODE_TRANSACTION && !client->dedicated)
+	if (client->splits && roles && client->pool->allowed.mode == MODE_TRANSACTION &&
+	    !client->dedicated)
 		client->target = roles->primary ? TARGET_PRIMARY : TARGET_READ;
 }
 
@@ -286,7 +324,8 @@ bool pool_client_flees(struct pool_client *client, usec_t now)
 	struct role_place *place;
 	struct host *host;
 
-	if (!pool->host || !roles || client->target == TARGET_ANY || client->listens || client->is_held)
+	if (!pool->host || !roles || client->target == TARGET_ANY || client->listens ||
+	    client->is_held)
 		return false;
 	note_refusals(roles, client, now);
 	place = choose(roles, client, CHOICE_FRESH, now);
@@ -330,7 +369,8 @@ static unsigned recall_reads_of(struct roles *roles, const struct pool *pool, us
 /*
  * A host that hangs keeps its connections open, so a read on it would last as long as the hang. The
  * host is not fresh after two periods without an answer, and then another host gets the read. The
- * evidence of each later decision repeats the attempt, for clients that no other host suited before.
+ * evidence of each later decision repeats the attempt, for clients that no other host suited
+ * before.
  */
 void roles_recall_reads(struct roles *roles, usec_t now)
 {
@@ -350,6 +390,7 @@ void roles_recall_reads(struct roles *roles, usec_t now)
 		host->recalls += count;
 		if (count > 0)
 			log_info("host %s: %u reads are taken back, because %s", host->key, count,
-				 is_closed ? "an administrator has closed the host" : "the host is silent");
+				 is_closed ? "an administrator has closed the host"
+					   : "the host is silent");
 	}
 }

@@ -1,8 +1,8 @@
 /*
  * The reasons why pgweir ends a connection or refuses a request: a table.
  *
- * Invariant: the number of a reason is the index of its row in include/tbl/close_reason.tbl, after REASON_NONE. Alerts and
- * drivers match the texts, so they must not change.
+ * Invariant: the number of a reason is the index of its row in include/tbl/close_reason.tbl, after
+ * REASON_NONE. Alerts and drivers match the texts, so they must not change.
  */
 #include "pool/close_reason.h"
 
@@ -15,12 +15,15 @@
 #define HINT_CONNECTIONS "SHOW ADDRESSES and SHOW SOCKETS on the console list the connections."
 #define HINT_CLIENTS "SHOW CLIENTS on the console lists the clients."
 #define HINT_PINS "SHOW PINS on the console lists the clients that keep a server connection."
-#define HINT_PARAMETERS "Parameters named in ignore_startup_parameters are passed over, those in track_extra_parameters are set."
+#define HINT_PARAMETERS \
+	"Parameters named in ignore_startup_parameters are passed over, those in " \
+	"track_extra_parameters are set."
 
 const struct close_reason_row close_reason_rows[REASONS] = {
 	[REASON_NONE] = { "NONE", FAULT_NOBODY, "00000", TOLD_ERROR, DETAIL_TEXT, NULL, "" },
 #define CLOSE_REASON(id, fault, sqlstate, told, detail, hint, text) \
-	[REASON_##id] = { #id, FAULT_##fault, sqlstate, TOLD_##told, DETAIL_##detail, HINT_##hint, text },
+	[REASON_##id] = { #id,	       FAULT_##fault, sqlstate, TOLD_##told, DETAIL_##detail, \
+			  HINT_##hint, text },
 #include "tbl/close_reason.tbl"
 #undef CLOSE_REASON
 };
@@ -31,7 +34,8 @@ const char *close_reason_text(enum close_reason why, const char *detail, char *b
 	const char *optional = detail ? NULL : strstr(text, " (%s)");
 	size_t used;
 
-	/* printf is not used: the detail comes from a peer, and no row text must be used as a format by accident. */
+	/* printf is not used: the detail comes from a peer, and no row text must be used as a
+	   format by accident. */
 	text_copy(buf, size, text);
 	if (optional && (size_t)(optional - text) < size) {
 		buf[optional - text] = '\0';

@@ -1,14 +1,17 @@
 /*
- * The scheduler's verdict: given a view of the pool, the next action for its clients, or the limit that prevents one.
+ * The scheduler's verdict: given a view of the pool, the next action for its clients, or the limit
+ * that prevents one.
  *
- * The function is pure: no list, no clock, no memory. pools_schedule calls it again after each action, so a verdict is about
- * one server. The order is: without a waiting client nothing is done; during a shutdown clients are refused; a paused pool
- * holds; an idle server is lent; a server that was idle for long is tested first; otherwise a server is opened, if every limit
- * has room or can get room. Before the first eviction it is certain that enough servers can be closed under every limit that is
- * reached.
+ * The function is pure: no list, no clock, no memory. pools_schedule calls it again after each
+ * action, so a verdict is about one server. The order is: without a waiting client nothing is done;
+ * during a shutdown clients are refused; a paused pool holds; an idle server is lent; a server that
+ * was idle for long is tested first; otherwise a server is opened, if every limit has room or can
+ * get room. Before the first eviction it is certain that enough servers can be closed under every
+ * limit that is reached.
  *
- * The number of parallel logins grows slowly: one until it has succeeded, then two, and one more for each success. A server
- * that is full or refuses logins therefore gets few attempts, even if many clients wait.
+ * The number of parallel logins grows slowly: one until it has succeeded, then two, and one more
+ * for each success. A server that is full or refuses logins therefore gets few attempts, even if
+ * many clients wait.
  */
 #include "pool/pool.h"
 
@@ -18,18 +21,21 @@ static struct pool_verdict verdict(enum pool_action action, enum pool_limit limi
 }
 
 /* Returns how many servers must close before another may open; limit 0: unlimited. */
-static int64_t excess(int64_t count, int64_t limit)
+static int64_t decide_excess(int64_t count, int64_t limit)
 {
 	return is_reached(count, limit) ? count - limit + 1 : 0;
 }
 
 static bool is_login_failing(const struct pool_view *v)
 {
-	/* The turn of a failure counts even with server_login_retry = 0: the clients that waited for that login get the error. */
-	return v->login_failed && (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
+	/* The turn of a failure counts even with server_login_retry = 0: the clients that waited
+	   for that login get the error. */
+	return v->login_failed &&
+	       (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
 }
 
-/* A login is opened if no other is in progress: one server gives the parameters for all waiting logins. */
+/* A login is opened if no other is in progress: one server gives the parameters for all waiting
+   logins. */
 static bool wants_login(const struct pool_view *v)
 {
 	return v->waiting_login > 0 && v->logging_in == 0;
@@ -38,14 +44,18 @@ static bool wants_login(const struct pool_view *v)
 /* Opens a server if the limits have room, or makes room. */
 static struct pool_verdict decide_room(const struct pool_view *v, bool for_login)
 {
-	int64_t own = v->idle + v->used;		/* idle servers that fit no waiting client */
-	int64_t over_size = excess(v->live, v->size);
-	int64_t over_database = excess(v->database_servers, v->database_limit);
-	int64_t over_user = excess(v->user_servers, v->user_limit);
-	struct pool_verdict open = { .action = POOL_DIAL, .limit = LIMIT_NONE, .for_login = for_login };
+	/* idle servers that fit no waiting client */
+	int64_t own = v->idle + v->used;
+	int64_t over_size = decide_excess(v->live, v->size);
+	int64_t over_database = decide_excess(v->database_servers, v->database_limit);
+	int64_t over_user = decide_excess(v->user_servers, v->user_limit);
+	struct pool_verdict open = { .action = POOL_DIAL,
+				     .limit = LIMIT_NONE,
+				     .for_login = for_login };
 
 	if (over_size > own) {
-		if (v->reserve <= 0 || v->reserve_timeout <= 0 || v->oldest_wait < v->reserve_timeout || v->live >= v->size + v->reserve)
+		if (v->reserve <= 0 || v->reserve_timeout <= 0 ||
+		    v->oldest_wait < v->reserve_timeout || v->live >= v->size + v->reserve)
 			return verdict(POOL_HOLD, LIMIT_POOL_SIZE);
 		open.from_reserve = true;
 		over_size = 0;
@@ -57,7 +67,8 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 	/* after the other limits: a pool that waits for a host takes the next room there */
 	if (v->host_full && own == 0 && !v->host_evictable)
 		return verdict(POOL_HOLD, LIMIT_HOST);
-	/* pools_maintain makes room: it closes idle servers that only internal requests have used */
+	/* pools_maintain makes room: it closes idle servers that only internal requests have
+	   used */
 	if (is_reached(v->internal_servers, v->internal_limit))
 		return verdict(POOL_HOLD, LIMIT_INTERNAL);
 	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0 || v->host_full))
@@ -84,7 +95,8 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		return verdict(POOL_HOLD, LIMIT_PAUSED);
 	if (v->lacks_role)
 		return verdict(POOL_HOLD, LIMIT_ROLE);
-	/* A busy pool lends each server as soon as it is free. Without this check, a waiting login would starve. */
+	/* A busy pool lends each server as soon as it is free. Without this check, a waiting login
+	   would starve. */
 	if (v->login_first && wants_login(v) && !is_login_failing(v)) {
 		next = decide_room(v, true);
 		if (next.action != POOL_HOLD)
@@ -104,7 +116,8 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		if (next.action != POOL_HOLD && v->logging_in >= v->logins_at_once)
 			next = verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
 	}
-	/* The first client cannot be served now, so a server that does not fit it is lent to a later client. */
+	/* The first client cannot be served now, so a server that does not fit it is lent to a
+	   later client. */
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	return next;

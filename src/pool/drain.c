@@ -1,8 +1,9 @@
 /*
  * The targets of DRAIN, and the turn of each client.
  *
- * The turn of a client depends only on its id: the fractional parts of the multiples of the golden ratio are spread evenly, whichever ids in a row the
- * clients have. So a drain needs no memory for a client, and continues in a process that takes over.
+ * The turn of a client depends only on its id: the fractional parts of the multiples of the golden
+ * ratio are spread evenly, whichever ids in a row the clients have. So a drain needs no memory for
+ * a client, and continues in a process that takes over.
  *
  * Invariant: each target has at most one drain.
  */
@@ -15,7 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const drain_of_words[] = { [DRAIN_OF_ALL] = "all", [DRAIN_OF_DATABASE] = "database", [DRAIN_OF_USER] = "user", [DRAIN_OF_HOST] = "host" };
+const char *const drain_of_words[] = { [DRAIN_OF_ALL] = "all",
+				       [DRAIN_OF_DATABASE] = "database",
+				       [DRAIN_OF_USER] = "user",
+				       [DRAIN_OF_HOST] = "host" };
 
 const char *drain_text(const struct drain *drain, char *buf, size_t size)
 {
@@ -24,7 +28,8 @@ const char *drain_text(const struct drain *drain, char *buf, size_t size)
 	if (drain->of == DRAIN_OF_ALL)
 		snprintf(buf, size, "every database");
 	else
-		snprintf(buf, size, "%s \"%s\"", drain_of_words[drain->of], printable_text(drain->name, name, sizeof(name)));
+		snprintf(buf, size, "%s \"%s\"", drain_of_words[drain->of],
+			 printable_text(drain->name, name, sizeof(name)));
 	return buf;
 }
 
@@ -35,12 +40,15 @@ static void drain_free(struct drain *drain)
 	mem_free(drain);
 }
 
-struct drain *drain_begin(struct pools *pools, enum drain_of of, const char *name, usec_t since, usec_t until)
+struct drain *drain_begin(struct pools *pools, enum drain_of of, const char *name, usec_t since,
+			  usec_t until)
 {
 	struct drain *drain = mem_try(sizeof(*drain));
 
 	if (drain)
-		*drain = (struct drain){ .of = of, .name = mem_copy_string(name), .since = since, .until = until };
+		*drain = (struct drain){
+			.of = of, .name = mem_copy_string(name), .since = since, .until = until
+		};
 	if (!drain || !drain->name) {
 		mem_free(drain);
 		return NULL;
@@ -66,7 +74,8 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
 		if (of != DRAIN_OF_ALL && (drain->of != of || strcmp(drain->name, name) != 0))
 			continue;
 		if (!quietly)
-			log_info("DRAIN of %s stops: %llu clients were ended, %zu are left", drain_text(drain, text, sizeof(text)),
+			log_info("DRAIN of %s stops: %llu clients were ended, %zu are left",
+				 drain_text(drain, text, sizeof(text)),
 				 (unsigned long long)drain->ended, drain->left);
 		drain_free(drain);
 		any = true;
@@ -77,7 +86,8 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
 	return any;
 }
 
-bool drain_applies(const struct drain *drain, const struct database *database, const char *user, const struct host *at)
+bool drain_applies(const struct drain *drain, const struct database *database, const char *user,
+		   const struct host *at)
 {
 	if (database->is_console)
 		return false;
@@ -97,7 +107,8 @@ bool drain_applies(const struct drain *drain, const struct database *database, c
 	return false;
 }
 
-struct drain *drain_due(const struct pools *pools, const struct database *database, const char *user, const struct host *at, uint64_t id, usec_t now)
+struct drain *drain_due(const struct pools *pools, const struct database *database,
+			const char *user, const struct host *at, uint64_t id, usec_t now)
 {
 	/* of 2 to the power of 20; the time has at most 40 bits */
 	usec_t fraction = (usec_t)(id * 0x9e3779b97f4a7c15 >> 44);
@@ -105,7 +116,8 @@ struct drain *drain_due(const struct pools *pools, const struct database *databa
 	LIST_EACH(node, &pools->drains) {
 		struct drain *drain = LIST_OBJECT(node, struct drain, node);
 
-		if (now - drain->since >= (drain->until - drain->since) * fraction >> 20 && drain_applies(drain, database, user, at))
+		if (now - drain->since >= (drain->until - drain->since) * fraction >> 20 &&
+		    drain_applies(drain, database, user, at))
 			return drain;
 	}
 	return NULL;

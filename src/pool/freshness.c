@@ -1,19 +1,23 @@
 /*
  * Freshness of standbys, by marks.
  *
- * pgweir asks the primary for its position in the WAL. Everything that the primary has acknowledged before the question is before that position.
- * So a standby that has replayed the position covers the time of the question. All times are of pgweir's own clock, read before a question is sent, and no standby is
- * asked after a write: a client that wrote until w reads from standbys that cover a time after w. The time of a turn is read once, so a question with a
- * later time was sent in a later turn than the acknowledgement.
+ * pgweir asks the primary for its position in the WAL. Everything that the primary has acknowledged
+ * before the question is before that position. So a standby that has replayed the position covers
+ * the time of the question. All times are of pgweir's own clock, read before a question is sent,
+ * and no standby is asked after a write: a client that wrote until w reads from standbys that cover
+ * a time after w. The time of a turn is read once, so a question with a later time was sent in a
+ * later turn than the acknowledgement.
  *
- * The lag of a standby is the time of the last answer of the primary without the time that the standby covers. It is 0 on an idle primary, and does not
- * grow while the primary does not answer.
+ * The lag of a standby is the time of the last answer of the primary without the time that the
+ * standby covers. It is 0 on an idle primary, and does not grow while the primary does not answer.
  *
- * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the timeline of the primary, or which does not follow it
- * (pool/following.h), covers nothing. After a restart
- * a standby may show older data than before, so it covers nothing until it has answered again.
+ * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the
+ * timeline of the primary, or which does not follow it (pool/following.h), covers nothing. After a
+ * restart a standby may show older data than before, so it covers nothing until it has answered
+ * again.
  *
- * Invariant: place->covers only grows, until the primary, the timeline or the life of the standby changes.
+ * Invariant: place->covers only grows, until the primary, the timeline or the life of the standby
+ * changes.
  */
 #include "pool/freshness.h"
 
@@ -32,7 +36,8 @@
 
 /* ---- marks ---- */
 
-/* A record that ends with a page is replayed up to the page, and the next record is inserted after the header of the page. */
+/* A record that ends with a page is replayed up to the page, and the next record is inserted after
+   the header of the page. */
 static uint64_t without_header(uint64_t position)
 {
 	uint64_t offset = position % PAGE;
@@ -40,7 +45,8 @@ static uint64_t without_header(uint64_t position)
 	return offset == PAGE_HEADER || offset == SEGMENT_HEADER ? position - offset : position;
 }
 
-/* Removes the mark whose neighbours are closest in relation to its age. The oldest and the newest stay. */
+/* Removes the mark whose neighbours are closest in relation to its age. The oldest and the newest
+   stay. */
 static void thin_out(struct marks *marks)
 {
 	usec_t newest = marks->list[marks->count - 1].at;
@@ -48,14 +54,16 @@ static void thin_out(struct marks *marks)
 	unsigned victim = 0;
 
 	for (unsigned i = 1; i < marks->count - 1; i++) {
-		double distance = (double)(marks->list[i + 1].at - marks->list[i - 1].at) / (double)(newest - marks->list[i].at);
+		double distance = (double)(marks->list[i + 1].at - marks->list[i - 1].at) /
+				  (double)(newest - marks->list[i].at);
 
 		if (victim == 0 || distance < least) {
 			least = distance;
 			victim = i;
 		}
 	}
-	memmove(&marks->list[victim], &marks->list[victim + 1], (marks->count - victim - 1) * sizeof(marks->list[0]));
+	memmove(&marks->list[victim], &marks->list[victim + 1],
+		(marks->count - victim - 1) * sizeof(marks->list[0]));
 	marks->count--;
 }
 
@@ -107,22 +115,29 @@ void roles_cover(struct roles *roles, bool has_changed)
 		if (has_changed || place->life != host->life)
 			place->covers = 0;
 		place->life = host->life;
-		/* a timeline that is unknown belongs to no mark; without a primary, the last mark is left */
-		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY && host->evidence.position > 0 && roles->timeline > 0 &&
+		/* a timeline that is unknown belongs to no mark; without a primary, the last mark
+		   is left */
+		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY &&
+		    host->evidence.position > 0 && roles->timeline > 0 &&
 		    host->evidence.timeline == roles->timeline && role_place_follows(roles, place))
-			covers = marks ? marks_covered(marks, host->evidence.position) :
-				 host->evidence.position >= roles->marked.position ? roles->marked.at : 0;
+			covers = marks ? marks_covered(marks, host->evidence.position)
+				 : host->evidence.position >= roles->marked.position
+					 ? roles->marked.at
+					 : 0;
 		if (covers > place->covers)
 			place->covers = covers;
 		host->covers = place->covers;
-		host->lag = place->covers > 0 && roles->answered_at > place->covers ? roles->answered_at - place->covers : 0;
+		host->lag = place->covers > 0 && roles->answered_at > place->covers
+				    ? roles->answered_at - place->covers
+				    : 0;
 	}
 }
 
 bool role_place_is_late(const struct roles *roles, const struct role_place *place)
 {
 	const struct database *database = roles->database;
-	usec_t most = first_set(CONF_UNSET, database->conf->max_lag, database->pools->conf->settings.max_lag);
+	usec_t most = first_set(CONF_UNSET, database->conf->max_lag,
+				database->pools->conf->settings.max_lag);
 
 	return most > 0 && (place->covers == 0 || roles->answered_at - place->covers > most);
 }
@@ -182,7 +197,8 @@ void written_drop(struct pools *pools, struct written **place)
 
 static enum read_your_writes level_of(const struct database *database)
 {
-	return (enum read_your_writes)first_set(CONF_UNSET, database->conf->read_your_writes, database->pools->conf->settings.read_your_writes);
+	return (enum read_your_writes)first_set(CONF_UNSET, database->conf->read_your_writes,
+						database->pools->conf->settings.read_your_writes);
 }
 
 void pool_client_note_end(struct pool_client *client, usec_t now)
@@ -219,16 +235,20 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 }
 
 /*
- * Whether the standby has replayed all that the last primary has: the last primary is a standby itself now, for example because Patroni's store is away,
- * and both have had the time to replay what they had received. No client has seen newer data. A primary that is down may return with its data.
+ * Whether the standby has replayed all that the last primary has: the last primary is a standby
+ * itself now, for example because Patroni's store is away, and both have had the time to replay
+ * what they had received. No client has seen newer data. A primary that is down may return with its
+ * data.
  */
-static bool is_complete(const struct roles *roles, const struct host *standby)
+static bool freshness_is_complete(const struct roles *roles, const struct host *standby)
 {
 	const struct host *last = roles->last;
 	const struct host_evidence *evidence = &standby->evidence;
 
-	return last && last->is_fresh && last->evidence.claim == CLAIM_STANDBY && last->evidence.timeline == evidence->timeline &&
-	       evidence->position >= last->evidence.position && last->evidence.at - roles->changed_at > SETTLED &&
+	return last && last->is_fresh && last->evidence.claim == CLAIM_STANDBY &&
+	       last->evidence.timeline == evidence->timeline &&
+	       evidence->position >= last->evidence.position &&
+	       last->evidence.at - roles->changed_at > SETTLED &&
 	       evidence->at - roles->changed_at > SETTLED;
 }
 
@@ -242,7 +262,8 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 		return 0;
 	if (level == READ_OF_DATABASE && roles && roles->written->at > wrote)
 		wrote = roles->written->at;
-	if (roles && !roles->primary && read >= roles->marked.at && is_complete(roles, standby))
+	if (roles && !roles->primary && read >= roles->marked.at &&
+	    freshness_is_complete(roles, standby))
 		read = roles->marked.at > 0 ? roles->marked.at - 1 : 0;
 	/* another standby must not show older data than the host of the last read did */
 	if (read > wrote && standby->life != client->read_life)

@@ -1,22 +1,28 @@
 /*
  * Hosts, and which pool may open a server at a host under max_host_connections.
  *
- * Without a budget the servers of a host are only counted. With a budget a pool without room waits on pools->held. Room goes to the pool with the fewest
- * servers, among equals to the pool that waits longest (comes_first). This pool also takes servers from others: of a pool with at least two servers
- * more at once, and of a pool with one server more after TURN for each server of that pool, counted from its youngest server, so that pools take turns
- * and a server is not closed for each transaction. An idle server is closed at once, a busy one when its client releases it; a server that was idle
- * for TURN is closed for any pool. A pool with clients in its queue keeps its idle servers.
+ * Without a budget the servers of a host are only counted. With a budget a pool without room waits
+ * on pools->held. Room goes to the pool with the fewest servers, among equals to the pool that
+ * waits longest (comes_first). This pool also takes servers from others: of a pool with at least
+ * two servers more at once, and of a pool with one server more after TURN for each server of that
+ * pool, counted from its youngest server, so that pools take turns and a server is not closed for
+ * each transaction. An idle server is closed at once, a busy one when its client releases it; a
+ * server that was idle for TURN is closed for any pool. A pool with clients in its queue keeps its
+ * idle servers.
  *
- * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only if all have failed.
+ * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only
+ * if all have failed.
  *
- * With "*" clients choose the names of databases, and a pool for an invented name has no server, so it would come first each time. Therefore the
- * pools of databases of "*" that no server has admitted yet (trials) act as one pool in this order, and have at most a quarter of the budget
- * together. A trial is given an idle server of another pool only if the server was idle for TURN, and a busy one only while no trial has a server,
- * in turns. Example: a budget of 20, a pool with 20 busy servers, and clients of 100 invented names: one server at a time is opened for these.
+ * With "*" clients choose the names of databases, and a pool for an invented name has no server, so
+ * it would come first each time. Therefore the pools of databases of "*" that no server has
+ * admitted yet (trials) act as one pool in this order, and have at most a quarter of the budget
+ * together. A trial is given an idle server of another pool only if the server was idle for TURN,
+ * and a busy one only while no trial has a server, in turns. Example: a budget of 20, a pool with
+ * 20 busy servers, and clients of 100 invented names: one server at a time is opened for these.
  *
- * Invariant: host->servers is the number of servers with this host (pools_check), and exceeds the budget only after a RELOAD or handover.
- * host->trials counts the servers with is_trial among them, which is set when the server gets the host, and cleared when a server admits the
- * database.
+ * Invariant: host->servers is the number of servers with this host (pools_check), and exceeds the
+ * budget only after a RELOAD or handover. host->trials counts the servers with is_trial among them,
+ * which is set when the server gets the host, and cleared when a server admits the database.
  */
 #include "pool/host.h"
 
@@ -32,8 +38,8 @@
 #include <string.h>
 
 /*
- * A login costs the server a process, about 3 ms. With 50 busy databases and a budget of 20, turns of half a second cost 40 logins a second, and a pool
- * waits for 0.75 seconds.
+ * A login costs the server a process, about 3 ms. With 50 busy databases and a budget of 20, turns
+ * of half a second cost 40 logins a second, and a pool waits for 0.75 seconds.
  */
 #define TURN (USEC / 2)
 #define TRIALS_SHARE 4		/* trials have at most the budget divided by this */
@@ -79,7 +85,7 @@ void host_drop(struct host *host)
 	mem_free(host);
 }
 
-static bool is_member(const struct host *name, const struct host *host)
+static bool host_is_member(const struct host *name, const struct host *host)
 {
 	for (unsigned i = 0; i < name->member_count; i++) {
 		if (name->members[i] == host)
@@ -97,7 +103,8 @@ static void members_drop(struct host **members, unsigned count)
 
 bool host_set_members(struct host *name, const char *const *addresses, unsigned count)
 {
-	struct host **members = count > 1 ? mem_try(count * sizeof(*members)) : NULL, **old = name->members;
+	struct host **members = count > 1 ? mem_try(count * sizeof(*members)) : NULL,
+		    **old = name->members;
 	unsigned made = 0, same = 0, old_count = name->member_count;
 	char key[HOST_ADDRESS + PORT_MOST];
 
@@ -111,9 +118,10 @@ bool host_set_members(struct host *name, const char *const *addresses, unsigned 
 			if (members[made]->name)
 				*strrchr(members[made]->name, ':') = '\0';
 		}
-		same += is_member(name, members[made]);
+		same += host_is_member(name, members[made]);
 	}
-	if ((count > 1 && (!members || made < count)) || (same == count && old_count == count) || (count <= 1 && old_count == 0)) {
+	if ((count > 1 && (!members || made < count)) || (same == count && old_count == count) ||
+	    (count <= 1 && old_count == 0)) {
 		members_drop(members, made);
 		return false;
 	}
@@ -153,15 +161,21 @@ struct host_place *pool_places(struct pool *pool)
 	const struct roles *roles = pool->database->roles;
 	bool has_members = roles && roles->has_members;
 	/* no server is opened where clients wait for a host */
-	unsigned count = pool->host == pool->pools->nowhere ? 0 : pool->host ? 1 : has_members ? roles->count : conf->host_count;
+	unsigned count = pool->host == pool->pools->nowhere ? 0
+			 : pool->host			    ? 1
+			 : has_members			    ? roles->count
+							    : conf->host_count;
 
 	if (pool->places && pool->place_count == count)
 		return pool->places;
 	pool_places_clear(pool);
 	pool->places = mem_try(count * sizeof(*pool->places));
 	for (; pool->places && pool->place_count < count; pool->place_count++) {
-		const char *key = pool->host ? pool->host->key : has_members ? roles->places[pool->place_count].host->key : NULL;
-		struct host *host = key ? host_hold(pool->pools, key) : host_of(pool->pools, &conf->hosts[pool->place_count]);
+		const char *key = pool->host	? pool->host->key
+				  : has_members ? roles->places[pool->place_count].host->key
+						: NULL;
+		struct host *host = key ? host_hold(pool->pools, key)
+					: host_of(pool->pools, &conf->hosts[pool->place_count]);
 
 		if (!host) {
 			pool_places_clear(pool);
@@ -174,7 +188,8 @@ struct host_place *pool_places(struct pool *pool)
 
 bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now)
 {
-	usec_t retry = pools->conf->settings.server_login_retry, login = place->failed_at, connect = place->host->unreachable_since;
+	usec_t retry = pools->conf->settings.server_login_retry, login = place->failed_at,
+	       connect = place->host->unreachable_since;
 
 	return (login > 0 && now - login < retry) || (connect > 0 && now - connect < retry);
 }
@@ -228,7 +243,8 @@ bool pool_server_restore_host(struct pool_server *server, const char *key)
 
 /* ---- the order of the pools ---- */
 
-/* Returns the number of servers that serve the pool's clients in turn: without the listener and servers for replication clients. */
+/* Returns the number of servers that serve the pool's clients in turn: without the listener and
+   servers for replication clients. */
 static int share_of(const struct pool *pool)
 {
 	int count = pool->live - pool->server_count[SERVER_LISTENING];
@@ -240,7 +256,8 @@ static int share_of(const struct pool *pool)
 	return count;
 }
 
-/* Returns what decides the order at the host: the number of servers of the pool, or of all trials. */
+/* Returns what decides the order at the host: the number of servers of the pool, or of all
+   trials. */
 static int rank_of(const struct pool *pool, const struct host *host)
 {
 	return pool_is_trial(pool) ? host->trials : share_of(pool);
@@ -266,8 +283,9 @@ static bool is_at(const struct pool *pool, const struct host *host)
 /* Whether the pool waits for room at the host. */
 static bool is_claimant(const struct pool *pool, const struct host *host)
 {
-	return is_at(pool, host) && pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 && !pool_is_held(pool) &&
-	       !is_trial_too_many(pool, host);
+	return is_at(pool, host) &&
+	       pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 &&
+	       !pool_is_held(pool) && !is_trial_too_many(pool, host);
 }
 
 /* Returns the pool that gets the next room at the host, or NULL. */
@@ -278,7 +296,8 @@ static struct pool *host_first(const struct host *host)
 	LIST_EACH(node, &host->pools->held) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, held_by_host);
 
-		if (is_claimant(pool, host) && (!first || rank_of(pool, host) < rank_of(first, host)))
+		if (is_claimant(pool, host) &&
+		    (!first || rank_of(pool, host) < rank_of(first, host)))
 			first = pool;
 	}
 	return first;
@@ -294,7 +313,8 @@ static bool is_behind(const struct pool *pool, const struct host *host, int64_t 
 		const struct pool *other = LIST_OBJECT(node, struct pool, held_by_host);
 
 		is_later |= other == pool;
-		if (other != pool && is_claimant(other, host) && rank_of(other, host) < share + !is_later && --most <= 0)
+		if (other != pool && is_claimant(other, host) &&
+		    rank_of(other, host) < share + !is_later && --most <= 0)
 			return true;
 	}
 	return most <= 0;
@@ -319,7 +339,8 @@ bool pool_hosts_are_full(const struct pool *pool, usec_t now)
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (!host_is_closed_to(host, pool->database) && !has_failed(pool, &pool->places[i], now) && host->servers < limit &&
+		if (!host_is_closed_to(host, pool->database) &&
+		    !has_failed(pool, &pool->places[i], now) && host->servers < limit &&
 		    !is_trial_too_many(pool, host) && !is_behind(pool, host, limit - host->servers))
 			return false;
 	}
@@ -352,7 +373,9 @@ static bool has_had_turn(const struct pool *pool, usec_t now)
 		LIST_EACH(node, &pool->servers[state]) {
 			const struct pool_server *server = server_at(node);
 
-			if (!server_is_apart(server) && !server->dedicated && state != SERVER_LISTENING && (server->opened == 0 || now - server->opened < turn))
+			if (!server_is_apart(server) && !server->dedicated &&
+			    state != SERVER_LISTENING &&
+			    (server->opened == 0 || now - server->opened < turn))
 				return false;
 		}
 	}
@@ -360,7 +383,8 @@ static bool has_had_turn(const struct pool *pool, usec_t now)
 }
 
 /* Whether `from` must give a server at the host to `to`, which comes first there. */
-static bool owes(const struct pool *from, const struct pool *to, const struct host *host, usec_t now)
+static bool owes(const struct pool *from, const struct pool *to, const struct host *host,
+		 usec_t now)
 {
 	int more = share_of(from) - rank_of(to, host);
 
@@ -392,13 +416,18 @@ struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now)
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (host->servers != limit || has_failed(pool, &pool->places[i], now) || is_trial_too_many(pool, host) || is_behind(pool, host, 1))
+		if (host->servers != limit || has_failed(pool, &pool->places[i], now) ||
+		    is_trial_too_many(pool, host) || is_behind(pool, host, 1))
 			continue;
 		LIST_EACH(node, &pool->pools->all) {
 			const struct pool *other = pool_at(node);
-			struct pool_server *server = other != pool && other->client_count[CLIENT_WAITING] == 0 ? idle_at(other, host) : NULL;
+			struct pool_server *server =
+				other != pool && other->client_count[CLIENT_WAITING] == 0
+					? idle_at(other, host)
+					: NULL;
 
-			if (server && (!longest || server->since < longest->since) && (now - server->since >= TURN || owes(other, pool, host, now)))
+			if (server && (!longest || server->since < longest->since) &&
+			    (now - server->since >= TURN || owes(other, pool, host, now)))
 				longest = server;
 		}
 	}
@@ -419,7 +448,8 @@ void pools_set_scarce(struct pools *pools, bool are_scarce)
 		pool_at(node)->close_above = pool_close_above(pool_at(node));
 }
 
-/* Not inlined: pool_server_is_spent(), which is called for each transaction, would save registers for it. */
+/* Not inlined: pool_server_is_spent(), which is called for each transaction, would save registers
+   for it. */
 NEVER_INLINE enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now)
 {
 	const struct pool *first, *pool = server->pool;
@@ -444,7 +474,8 @@ struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)
 		LIST_EACH(at, &pool_at(node)->servers[SERVER_ACTIVE]) {
 			struct pool_server *server = server_at(at);
 
-			if (server->host && is_at(pool, server->host) && (!longest || server->since < longest->since))
+			if (server->host && is_at(pool, server->host) &&
+			    (!longest || server->since < longest->since))
 				longest = server;
 		}
 	}
@@ -453,8 +484,9 @@ struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)
 
 /* ---- after a RELOAD or handover ---- */
 
-/* Called in a tick. Closes idle servers of hosts that exceed the budget, the longest idle server first, and counts the hosts that still exceed the
-   budget: their servers close when they are released. */
+/* Called in a tick. Closes idle servers of hosts that exceed the budget, the longest idle server
+   first, and counts the hosts that still exceed the budget: their servers close when they are
+   released. */
 void hosts_maintain(struct pools *pools)
 {
 	int64_t limit = pools->conf->settings.max_host_connections;
@@ -518,7 +550,8 @@ static int count_at(const struct pool *pool, const struct host *host)
 	return count;
 }
 
-__attribute__((format(printf, 3, 4))) static void append(char *buf, size_t size, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void append(char *buf, size_t size, const char *format,
+							 ...)
 {
 	size_t used = strlen(buf);
 	va_list arguments;
@@ -550,7 +583,8 @@ static void append_holders(char *buf, size_t size, const struct host *host)
 		}
 		if (most > 0)
 			append(buf, size, "%s%d of %s/%s", count == 0 ? ": " : ", ", most,
-			       printable_name(named[count]->database->name, database, sizeof(database)),
+			       printable_name(named[count]->database->name, database,
+					      sizeof(database)),
 			       printable_name(named[count]->user->name, user, sizeof(user)));
 	}
 }
@@ -563,7 +597,9 @@ const char *pool_hosts_text(const struct pool *pool, char *buf, size_t size)
 
 		if (!host_is_full(host))
 			continue;
-		append(buf, size, "%sthe host %s has %d of %lld server connections (max_host_connections)", *buf ? "; " : "", host->key, host->servers,
+		append(buf, size,
+		       "%sthe host %s has %d of %lld server connections (max_host_connections)",
+		       *buf ? "; " : "", host->key, host->servers,
 		       (long long)pool->pools->conf->settings.max_host_connections);
 		append_holders(buf, size, host);
 	}

@@ -1,19 +1,24 @@
 /*
  * Which server an address leads to.
  *
- * An address may lead to another server than before: the address of a service, a virtual address that has moved, or a name. What a host has reported is
- * true for the server that has reported it. Each answer to the question for the role has the identity of the server (SERVER_IDENTITY in
- * state/identity.h), and each new session of a pool at a host is asked for it before a client gets the session.
+ * An address may lead to another server than before: the address of a service, a virtual address
+ * that has moved, or a name. What a host has reported is true for the server that has reported it.
+ * Each answer to the question for the role has the identity of the server (SERVER_IDENTITY in
+ * state/identity.h), and each new session of a pool at a host is asked for it before a client gets
+ * the session.
  *
- * - The watcher is answered by another server than before: everything that is known about the old one is forgotten, and sessions at the old one end;
- *   also those by an address that its name has lost, which no watcher asks any more.
- * - A session leads to another server than the watcher's: it ends, because its data may be older, and the pool opens another one. If its login has
- *   changed the role of the host, or after STRANGERS_MOST such sessions in a row, the watcher logs in again. If several servers are behind the
- *   address, one in some sessions leads to the watcher's server, which stays.
+ * - The watcher is answered by another server than before: everything that is known about the old
+ *   one is forgotten, and sessions at the old one end; also those by an address that its name has
+ *   lost, which no watcher asks any more.
+ * - A session leads to another server than the watcher's: it ends, because its data may be older,
+ *   and the pool opens another one. If its login has changed the role of the host, or after
+ *   STRANGERS_MOST such sessions in a row, the watcher logs in again. If several servers are behind
+ *   the address, one in some sessions leads to the watcher's server, which stays.
  *
  * A host whose identity is unknown (a service that imitates PostgreSQL) is used as before.
  *
- * Invariant: no session that is lent leads to a server that is known as another one than the watcher's.
+ * Invariant: no session that is lent leads to a server that is known as another one than the
+ * watcher's.
  */
 #include "pool/identity.h"
 
@@ -43,9 +48,11 @@ void host_note_server(struct host *host, uint64_t server_id)
 	}
 	LIST_EACH(node, &host->pools->all) {
 		struct pool *pool = pool_at(node);
-		bool is_unlisted = was > 0 && pool->host && pool->host != host && !roles_list(pool->database, pool->host);
+		bool is_unlisted = was > 0 && pool->host && pool->host != host &&
+				   !roles_list(pool->database, pool->host);
 
-		for (int state = 0; (pool->host == host || is_unlisted) && state < SERVER_STATES; state++) {
+		for (int state = 0; (pool->host == host || is_unlisted) && state < SERVER_STATES;
+		     state++) {
 			LIST_EACH_SAFE(at, &pool->servers[state]) {
 				uint64_t id = server_at(at)->server_id;
 
@@ -56,11 +63,15 @@ void host_note_server(struct host *host, uint64_t server_id)
 	}
 }
 
-void host_note_login(const struct pool_server *server, const char *standby, usec_t begun_at, usec_t now)
+void host_note_login(const struct pool_server *server, const char *standby, usec_t begun_at,
+		     usec_t now)
 {
 	struct host *host = server->host;
-	struct host_evidence evidence = { .claim = strcmp(standby, "on") == 0 ? CLAIM_STANDBY : CLAIM_PRIMARY, .at = begun_at, .is_of_login = true,
-		.is_read_only = host->evidence.is_read_only };
+	struct host_evidence evidence = { .claim = strcmp(standby, "on") == 0 ? CLAIM_STANDBY
+									      : CLAIM_PRIMARY,
+					  .at = begun_at,
+					  .is_of_login = true,
+					  .is_read_only = host->evidence.is_read_only };
 
 	if (host->accepted_at < begun_at)
 		host->accepted_at = begun_at;
@@ -70,7 +81,8 @@ void host_note_login(const struct pool_server *server, const char *standby, usec
 bool pool_server_identify(struct pool_server *server, uint64_t server_id, usec_t now)
 {
 	struct host *host = server->pool->host;
-	bool is_right = server_id == 0 || host->evidence.server_id == 0 || server_id == host->evidence.server_id;
+	bool is_right = server_id == 0 || host->evidence.server_id == 0 ||
+			server_id == host->evidence.server_id;
 
 	server->server_id = server_id;
 	host->strangers = is_right ? 0 : host->strangers + 1;

@@ -7,7 +7,8 @@
 
 #define BLOCKS_MOST (LATENCIES * LATENCY_POWERS + 1)
 
-const char *const latency_names[SHOWN_LATENCIES] = { "wait", "query", "transaction", "login", "connect", "restore" };
+const char *const latency_names[SHOWN_LATENCIES] = { "wait",  "query",	 "transaction",
+						     "login", "connect", "restore" };
 
 /* The kinds that are added up for each name. */
 static const struct { enum latency first, second; } parts[SHOWN_LATENCIES] = {
@@ -19,19 +20,24 @@ static const struct { enum latency first, second; } parts[SHOWN_LATENCIES] = {
 	[SHOWN_RESTORE] = { LATENCY_RESTORE, LATENCY_RESTORE },
 };
 
-/* The pool has no histograms, or no block for this power. Returns false without memory: the latency is in the sums only. */
-static NEVER_INLINE bool make_place(struct pool *pool, enum latency which, unsigned power)
+/* The pool has no histograms, or no block for this power. Returns false without memory: the latency
+   is in the sums only. */
+static NEVER_INLINE bool latency_make_place(struct pool *pool, enum latency which, unsigned power)
 {
 	struct latencies *l = pool->latencies;
 
 	if (!l || l->blocks == l->blocks_most) {
-		unsigned most = !l ? LATENCY_BLOCKS_FIRST : l->blocks_most > BLOCKS_MOST / 2 ? BLOCKS_MOST : l->blocks_most * 2u;
+		unsigned most = !l				   ? LATENCY_BLOCKS_FIRST
+				: l->blocks_most > BLOCKS_MOST / 2 ? BLOCKS_MOST
+								   : l->blocks_most * 2u;
 		struct latencies *more = mem_resize(l, sizeof(*l) + most * sizeof(l->block[0]));
 
 		if (!more)
 			return false;
 		if (!l) {
-			*more = (struct latencies){ .random = 1, .limit = LATENCY_FULL, .blocks = 1 };
+			*more = (struct latencies){ .random = 1,
+						    .limit = LATENCY_FULL,
+						    .blocks = 1 };
 			memset(more->block[0].current, 0xff, sizeof(more->block[0].current));
 		}
 		more->blocks_most = (uint8_t)most;
@@ -53,8 +59,8 @@ static struct latency_block *block_of(struct latencies *l, unsigned which, unsig
 	return l->places[which][power] ? &l->block[l->places[which][power]] : NULL;
 }
 
-/* Begins to sample a kind, or halves the part that is sampled. Odd counters are rounded at random: rounding down would lose the rare latencies that
-   high percentiles consist of. */
+/* Begins to sample a kind, or halves the part that is sampled. Odd counters are rounded at random:
+   rounding down would lose the rare latencies that high percentiles consist of. */
 static NEVER_INLINE void halve_current(struct latencies *l, enum latency which)
 {
 	struct latency_kind *k = &l->kinds[which];
@@ -79,7 +85,7 @@ NEVER_INLINE void latency_add_slowly(struct pool *pool, enum latency which, unsi
 	uint16_t *counter;
 
 	if (!l || l->places[which][power] == 0) {
-		if (!make_place(pool, which, power))
+		if (!latency_make_place(pool, which, power))
 			return;
 		l = pool->latencies;
 	}
@@ -98,13 +104,15 @@ NEVER_INLINE void latency_add_slowly(struct pool *pool, enum latency which, unsi
 }
 
 /* Adds to a total. What the scale of the totals cannot express is rounded at random. */
-static void add_scaled(struct latencies *l, unsigned which, struct latency_block *b, unsigned step, uint64_t more)
+static void add_scaled(struct latencies *l, unsigned which, struct latency_block *b, unsigned step,
+		       uint64_t more)
 {
 	struct latency_kind *k = &l->kinds[which];
 	uint64_t sum;
 
 	for (;;) {
-		sum = b->total[step] + ((more + (next_random(l) & ((1u << k->total_shift) - 1))) >> k->total_shift);
+		sum = b->total[step] +
+		      ((more + (next_random(l) & ((1u << k->total_shift) - 1))) >> k->total_shift);
 		if (sum <= LATENCY_FULL)
 			break;
 		k->total_shift++;
@@ -112,7 +120,8 @@ static void add_scaled(struct latencies *l, unsigned which, struct latency_block
 			struct latency_block *each = block_of(l, which, p);
 
 			for (unsigned i = 0; each && i < LATENCY_STEPS; i++)
-				each->total[i] = (uint16_t)((each->total[i] + (next_random(l) & 1)) / 2);
+				each->total[i] =
+					(uint16_t)((each->total[i] + (next_random(l) & 1)) / 2);
 		}
 	}
 	b->total[step] = (uint16_t)sum;
@@ -134,7 +143,8 @@ bool latency_period_end(struct pool *pool, usec_t now)
 			for (unsigned i = 0; b && i < LATENCY_STEPS; i++) {
 				exact += b->current[i];
 				if (b->current[i] > 0)
-					add_scaled(l, which, b, i, (uint64_t)b->current[i] << k->shift);
+					add_scaled(l, which, b, i,
+						   (uint64_t)b->current[i] << k->shift);
 				b->last[i] = b->current[i];
 				b->current[i] = 0;
 			}
@@ -154,8 +164,10 @@ bool latency_period_end(struct pool *pool, usec_t now)
 
 /* ---- reading ---- */
 
-/* Adds the counts of a kind in each bucket, which are estimates if the kind is sampled. Returns the exact number of latencies. */
-static uint64_t add_kind(const struct pool *pool, enum latency which, bool last_minute, uint64_t counts[LATENCY_BUCKETS])
+/* Adds the counts of a kind in each bucket, which are estimates if the kind is sampled. Returns the
+   exact number of latencies. */
+static uint64_t add_kind(const struct pool *pool, enum latency which, bool last_minute,
+			 uint64_t counts[LATENCY_BUCKETS])
 {
 	struct latencies *l = pool->latencies;
 	const struct latency_kind *k;
@@ -173,13 +185,17 @@ static uint64_t add_kind(const struct pool *pool, enum latency which, bool last_
 		for (unsigned i = 0; b && i < LATENCY_STEPS; i++) {
 			exact += b->current[i];
 			counts[p * LATENCY_STEPS + i] += ((uint64_t)b->current[i] << k->shift) +
-				(last_minute ? (uint64_t)b->last[i] << k->last_shift : (uint64_t)b->total[i] << k->total_shift);
+							 (last_minute ? (uint64_t)b->last[i]
+										<< k->last_shift
+								      : (uint64_t)b->total[i]
+										<< k->total_shift);
 		}
 	}
 	return at_once + (last_minute ? k->last : k->total) + (k->shift > 0 ? k->current : exact);
 }
 
-static uint64_t add_shown(const struct pool *pool, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS])
+static uint64_t add_shown(const struct pool *pool, enum latency_shown which, bool last_minute,
+			  uint64_t counts[LATENCY_BUCKETS])
 {
 	uint64_t exact = add_kind(pool, parts[which].first, last_minute, counts);
 
@@ -198,11 +214,14 @@ void latency_percentiles(const uint64_t counts[LATENCY_BUCKETS], struct latency_
 	if (n == 0)
 		return;
 	/* the rank is the number of latencies that are not above the percentile, rounded up */
-	const struct { uint64_t rank, *to; } wanted[] = {
-		{ n - n / 2, &f->p50 }, { n - n / 10, &f->p90 }, { n - n / 100, &f->p99 }, { n - n / 1000, &f->p999 }, { n, &f->max },
+	const struct { uint64_t rank, *to;
+	} wanted[] = {
+		{ n - n / 2, &f->p50 },	    { n - n / 10, &f->p90 }, { n - n / 100, &f->p99 },
+		{ n - n / 1000, &f->p999 }, { n, &f->max },
 	};
 	for (unsigned i = 0, bucket = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		for (; bucket < LATENCY_BUCKETS - 1 && below + counts[bucket] < wanted[i].rank; bucket++)
+		for (; bucket < LATENCY_BUCKETS - 1 && below + counts[bucket] < wanted[i].rank;
+		     bucket++)
 			below += counts[bucket];
 		*wanted[i].to = latency_bucket_value(bucket);
 	}
@@ -215,12 +234,15 @@ static bool has_shown(const struct pool *pool, enum latency_shown which)
 
 	if (which == SHOWN_WAIT && pool->served_at_once > 0)
 		return true;
-	return l && (memcmp(l->places[parts[which].first], none, sizeof(none)) != 0 || memcmp(l->places[parts[which].second], none, sizeof(none)) != 0);
+	return l && (memcmp(l->places[parts[which].first], none, sizeof(none)) != 0 ||
+		     memcmp(l->places[parts[which].second], none, sizeof(none)) != 0);
 }
 
-void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute, uint64_t counts[LATENCY_BUCKETS])
+void latency_sum(const struct pools *pools, enum latency_shown which, bool last_minute,
+		 uint64_t counts[LATENCY_BUCKETS])
 {
-	const uint64_t *first = pools->latency_sums.count[parts[which].first], *second = pools->latency_sums.count[parts[which].second];
+	const uint64_t *first = pools->latency_sums.count[parts[which].first],
+		       *second = pools->latency_sums.count[parts[which].second];
 
 	if (last_minute) {
 		LIST_EACH(node, &pools->all)
@@ -236,7 +258,8 @@ void latency_sum(const struct pools *pools, enum latency_shown which, bool last_
 	}
 }
 
-bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which, bool last_minute, struct latency_figures *f)
+bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which,
+		  bool last_minute, struct latency_figures *f)
 {
 	uint64_t counts[LATENCY_BUCKETS] = { 0 }, exact = 0;
 	bool has = !pool || has_shown(pool, which);

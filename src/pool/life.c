@@ -1,9 +1,11 @@
 /*
- * The states of clients and servers: every move, the counts that depend on it, and the invariants of the room as code.
+ * The states of clients and servers: every move, the counts that depend on it, and the invariants
+ * of the room as code.
  *
- * An object is on exactly one list: the list of its state in its pool, or for a client without a pool, the list of
- * unauthenticated clients. Every count is the length of a list or a sum of such lengths, and is changed only here, so it cannot
- * drift. The tables in include/tbl define the allowed moves; any other move is a bug of pgweir.
+ * An object is on exactly one list: the list of its state in its pool, or for a client without a
+ * pool, the list of unauthenticated clients. Every count is the length of a list or a sum of such
+ * lengths, and is changed only here, so it cannot drift. The tables in include/tbl define the
+ * allowed moves; any other move is a bug of pgweir.
  */
 #include "pool/host.h"
 #include "pool/inside.h"
@@ -40,11 +42,12 @@ static bool is_cancel_state(unsigned state)
 static bool pool_is_empty(const struct pool *pool)
 {
 	return pool_clients(pool) == 0 && pool->live == 0 && pool->apart_logins == 0 &&
-	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0 && pool->server_count[SERVER_WATCHING] == 0;
+	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0 &&
+	       pool->server_count[SERVER_WATCHING] == 0;
 }
 
-/* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is not. The sweep does the same
-   for databases. */
+/* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is
+   not. The sweep does the same for databases. */
 static void note_use(struct pool *pool, usec_t now)
 {
 	if (!pool_is_empty(pool))
@@ -57,7 +60,8 @@ static ALWAYS_INLINE void client_enlist(struct pools *pools, struct pool_client 
 {
 	struct pool *pool = client->pool;
 
-	list_append(pool ? &pool->clients[client->state] : &pools->unauthenticated[client->state], &client->node);
+	list_append(pool ? &pool->clients[client->state] : &pools->unauthenticated[client->state],
+		    &client->node);
 	(pool ? pool->client_count : pools->unauthenticated_count)[client->state]++;
 }
 
@@ -120,7 +124,8 @@ void pool_client_move(struct pool_client *client, struct pool *pool, usec_t now)
 	struct pool *from = client->pool;
 	struct list *node;
 
-	ASSERT(!client->link && pool->database == from->database && pool->user == from->user && !client->listens);
+	ASSERT(!client->link && pool->database == from->database && pool->user == from->user &&
+	       !client->listens);
 	if (pool_keeps_state(from))
 		forget_last(from, client);
 	client_delist(from->pools, client);
@@ -143,7 +148,8 @@ void pool_client_move(struct pool_client *client, struct pool *pool, usec_t now)
 		pool->pools->ops->moved(client);
 }
 
-static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was, usec_t now)
+static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was,
+			   usec_t now)
 {
 	if (!is_cancel_state(was) && !client->is_internal)
 		pools->clients--;
@@ -165,7 +171,8 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 }
 
 /* Inlined, because at the begin and end of a query the new state is a constant. */
-static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
+static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client,
+					enum client_state state, usec_t now)
 {
 	unsigned was = client->state;
 	uint8_t next = state_move(client_state_rows, CLIENT_STATES, was, state);
@@ -187,11 +194,13 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	if (is_cancel_state(state) && !is_cancel_state(was))
 		pools->clients--;
 	/* A client that begins to wait needs a verdict. */
-	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN || state == CLIENT_WAITING_CANCEL))
+	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN ||
+			     state == CLIENT_WAITING_CANCEL))
 		pool_mark(client->pool);
 }
 
-void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state, usec_t now)
+void pool_client_become(struct pools *pools, struct pool_client *client, enum client_state state,
+			usec_t now)
 {
 	client_become(pools, client, state, now);
 }
@@ -270,15 +279,19 @@ static NEVER_INLINE void wake_held(const struct pool_server *server)
 		host_wake(server->host);
 }
 
-/* A server is free or closed: marks its pool if the scheduler has something to do for it, and the pools that the limits held
-   back. In the common case no client waits when a server is returned. */
+/* A server is free or closed: marks its pool if the scheduler has something to do for it, and the
+   pools that the limits held back. In the common case no client waits when a server is returned. */
 static ALWAYS_INLINE void wake(const struct pool_server *server, bool is_gone)
 {
 	struct pool *pool = server->pool;
 	const int *clients = pool->client_count;
 
-	if (is_gone || clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] + clients[CLIENT_WAITING_CANCEL] > 0 ||
-	    pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 || pool_is_paused(pool))
+	if (is_gone ||
+	    clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN] +
+			    clients[CLIENT_WAITING_CANCEL] >
+		    0 ||
+	    pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 ||
+	    pool_is_paused(pool))
 		pool_mark(pool);
 	if (pool->pools->shortages > 0)
 		wake_held(server);
@@ -291,14 +304,17 @@ static void server_bury(struct pool_server *server, usec_t now)
 
 	pool->pools->internal_servers -= server->for_internal;
 	server->for_internal = false;
-	/* The distance between two closes for server_lifetime counts from any close of a server that had reached it. */
-	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime && pool->last_lifetime_close < now)
+	/* The distance between two closes for server_lifetime counts from any close of a server
+	   that had reached it. */
+	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime &&
+	    pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
 	server_count(server, -1);
 	note_use(pool, now);
 }
 
-static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_state state, usec_t now)
+static ALWAYS_INLINE void server_become(struct pool_server *server, enum server_state state,
+					usec_t now)
 {
 	struct pool *pool = server->pool;
 	unsigned was = server->state;
@@ -417,7 +433,8 @@ void pool_server_refused(const struct pool_server *server)
 	if (!pool_minds_startup(pool, false))
 		return;
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING])
-		client_at(node)->refused |= client_at(node)->startup == server->startup && !client_at(node)->dedicated;
+		client_at(node)->refused |= client_at(node)->startup == server->startup &&
+					    !client_at(node)->dedicated;
 }
 
 void pool_login_forgiven(struct pool *pool)
@@ -439,9 +456,13 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 		return REASON_REPLICATION_OVER;
 	if (pool_is_paused(pool))
 		return REASON_PAUSE_MODE;
-	/* At least lifetime / size passes between two closes, so that a pool does not lose all servers at the same time. */
-	if (lifetime == 0 ? server->lent : server->opened != 0 && now - server->opened >= lifetime &&
-					   now - pool->last_lifetime_close >= lifetime / (pool->allowed.size > 0 ? pool->allowed.size : pool->live))
+	/* At least lifetime / size passes between two closes, so that a pool does not lose all
+	   servers at the same time. */
+	if (lifetime == 0 ? server->lent
+			  : server->opened != 0 && now - server->opened >= lifetime &&
+				    now - pool->last_lifetime_close >=
+					    lifetime / (pool->allowed.size > 0 ? pool->allowed.size
+									       : pool->live))
 		return REASON_SERVER_LIFETIME;
 	return pool->live > pool->close_above ? pool_server_is_claimed(server, now) : REASON_NONE;
 }
@@ -449,8 +470,8 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
 /* ---- pins ---- */
 
 /*
- * Pins: why clients keep their server connection between transactions (include/tbl/session_fact.tbl), and the number of such clients per
- * pool.
+ * Pins: why clients keep their server connection between transactions
+ * (include/tbl/session_fact.tbl), and the number of such clients per pool.
  */
 
 static const char *const words[PINS] = {
@@ -468,7 +489,8 @@ void pool_client_pin(struct pool_client *client, unsigned pins)
 }
 
 /* Appends after the first `used` bytes of buf. The text must fit. Returns the new length. */
-__attribute__((format(printf, 3, 4))) static size_t append(char *buf, size_t used, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static size_t append(char *buf, size_t used,
+							   const char *format, ...)
 {
 	va_list arguments;
 	int added;
@@ -517,8 +539,8 @@ const char *pool_pins_text(const struct pool *pool, char *buf)
 /* ---- the invariants ---- */
 
 /*
- * Every count is recomputed from the lists, and every link is checked from both ends. Called at the end of a turn: within a turn,
- * a client that is ending may be ACTIVE without a server.
+ * Every count is recomputed from the lists, and every link is checked from both ends. Called at the
+ * end of a turn: within a turn, a client that is ending may be ACTIVE without a server.
  */
 
 static void check_client(const struct pool *pool, const struct pool_client *client, int state)
@@ -536,7 +558,7 @@ static void check_client(const struct pool *pool, const struct pool_client *clie
 		ASSERT(!client->link);
 }
 
-static void check_server(const struct pool *pool, const struct pool_server *server, int state)
+static void life_check_server(const struct pool *pool, const struct pool_server *server, int state)
 {
 	ASSERT(server->state == state && state != SERVER_DEAD);
 	ASSERT(server->pool == pool);
@@ -552,20 +574,28 @@ static void check_server(const struct pool *pool, const struct pool_server *serv
 	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
 }
 
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal, int *held)
+static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal,
+		       int *held)
 {
 	struct pool_allowance now = pool_allowance_of(pool);
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
 	int dedicated = 0, pinned = 0, internal_requests = 0, apart_logins = 0, live = 0;
 
 	ASSERT(pool->pools == pools);
-	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) + !list_is_empty(&pool->held_by_host);
-	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user && pool->key.host == pool->host);
-	ASSERT(pool->is_plain == (!pool->host && !pool->reads_sequences && !pool->database->roles) && (pool->home == pool) == !pool->host);
-	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link && now.size == pool->allowed.size);
-	ASSERT(now.reserve == pool->allowed.reserve && now.server_lifetime == pool->allowed.server_lifetime);
+	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) +
+		 !list_is_empty(&pool->held_by_host);
+	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user &&
+	       pool->key.host == pool->host);
+	ASSERT(pool->is_plain ==
+		       (!pool->host && !pool->reads_sequences && !pool->database->roles) &&
+	       (pool->home == pool) == !pool->host);
+	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link &&
+	       now.size == pool->allowed.size);
+	ASSERT(now.reserve == pool->allowed.reserve &&
+	       now.server_lifetime == pool->allowed.server_lifetime);
 	ASSERT(pool->close_above == pool_close_above(pool));
-	ASSERT(now.min_size == pool->allowed.min_size && now.max_pinned == pool->allowed.max_pinned);
+	ASSERT(now.min_size == pool->allowed.min_size &&
+	       now.max_pinned == pool->allowed.max_pinned);
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		usec_t since = INT64_MIN;
 		int count = 0;
@@ -592,7 +622,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 		LIST_EACH(node, &pool->servers[state]) {
 			const struct pool_server *server = server_at(node);
 
-			check_server(pool, server, state);
+			life_check_server(pool, server, state);
 			if (state == SERVER_IDLE || state == SERVER_USED)
 				ASSERT(server->since <= since);
 			since = server->since;
@@ -605,9 +635,11 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 		ASSERT(count == pool->server_count[state]);
 	}
 	if (used->next != used && idle->prev != idle)
-		ASSERT(pool->dedicated > 0 || server_at(used->next)->since <= server_at(idle->prev)->since);
+		ASSERT(pool->dedicated > 0 ||
+		       server_at(used->next)->since <= server_at(idle->prev)->since);
 	ASSERT(pinned == pool->pinned && internal_requests == pool->internal_requests);
-	ASSERT(apart_logins == pool->apart_logins && live == pool->live && dedicated == pool->dedicated);
+	ASSERT(apart_logins == pool->apart_logins && live == pool->live &&
+	       dedicated == pool->dedicated);
 	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
 }
 
@@ -623,14 +655,18 @@ static void check_host(const struct host *host)
 		places += pool->host == host;
 		for (int state = 0; state < SERVER_STATES; state++) {
 			LIST_EACH(server, &pool->servers[state]) {
-				servers += server_at(server)->host == host && !server_at(server)->is_watcher;
-				places += server_at(server)->host == host && server_at(server)->is_watcher;
-				trials += server_at(server)->host == host && server_at(server)->is_trial;
+				servers += server_at(server)->host == host &&
+					   !server_at(server)->is_watcher;
+				places += server_at(server)->host == host &&
+					  server_at(server)->is_watcher;
+				trials += server_at(server)->host == host &&
+					  server_at(server)->is_trial;
 				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
 			}
 		}
 	}
-	for (const struct database *database = host->pools->databases; database; database = database->hh.next) {
+	for (const struct database *database = host->pools->databases; database;
+	     database = database->hh.next) {
 		const struct roles *roles = database->roles;
 
 		for (unsigned i = 0; roles && i < roles->count; i++)
@@ -642,12 +678,14 @@ static void check_host(const struct host *host)
 			places += name->members[i] == host;
 	}
 	places += host->held + host->is_disabled + host->is_looked_up;
-	ASSERT(servers == host->servers && servers + places == host->users && trials == host->trials);
+	ASSERT(servers == host->servers && servers + places == host->users &&
+	       trials == host->trials);
 }
 
 void pools_check(const struct pools *pools)
 {
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0, held = pools->hosts_exceeded;
+	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0,
+	    held = pools->hosts_exceeded;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		int count = 0;
@@ -662,7 +700,9 @@ void pools_check(const struct pools *pools)
 	LIST_EACH(node, &pools->all) {
 		check_pool(pools, pool_at(node), &for_internal, &held);
 		for (int state = 0; state < CLIENT_STATES; state++)
-			clients += !is_cancel_state((unsigned)state) ? pool_at(node)->client_count[state] : 0;
+			clients += !is_cancel_state((unsigned)state)
+					   ? pool_at(node)->client_count[state]
+					   : 0;
 		clients -= pool_at(node)->internal_requests;
 		pool_count++;
 	}
@@ -672,7 +712,8 @@ void pools_check(const struct pools *pools)
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
 	for (const struct host *host = pools->hosts; host; host = host->hh.next)
 		check_host(host);
-	for (const struct database *database = pools->databases; database; database = database->hh.next) {
+	for (const struct database *database = pools->databases; database;
+	     database = database->hh.next) {
 		int servers = 0, counted_here = 0;
 
 		LIST_EACH(node, &database->members) {
@@ -689,7 +730,8 @@ void pools_check(const struct pools *pools)
 		ASSERT(database->is_console || !database->removed || servers == 0);
 		counted += database->clients;
 	}
-	/* clients of a user can be in pools of other users (forced users), so they are summed over all pools */
+	/* clients of a user can be in pools of other users (forced users), so they are summed over
+	   all pools */
 	for (const struct user *user = pools->users; user; user = user->hh.next) {
 		int servers = 0, members = 0;
 

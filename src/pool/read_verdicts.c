@@ -1,9 +1,12 @@
 /*
- * Verdicts on SQL texts, by the hash of a text: 64 bits under the key of the process, so that no client can choose a text with the hash of another one.
+ * Verdicts on SQL texts, by the hash of a text: 64 bits under the key of the process, so that no
+ * client can choose a text with the hash of another one.
  *
- * A verdict holds for all roles and for each search_path, because the question to the catalogue counts names in every schema (pg/read_text.h). It belongs to
- * one count of definitions; databases with the same name on the same servers share this count (struct written). A database of the configuration that
- * has no roles may be the same one by another way: a command there changes the counts of all.
+ * A verdict holds for all roles and for each search_path, because the question to the catalogue
+ * counts names in every schema (pg/read_text.h). It belongs to one count of definitions; databases
+ * with the same name on the same servers share this count (struct written). A database of the
+ * configuration that has no roles may be the same one by another way: a command there changes the
+ * counts of all.
  *
  * Invariant: at most READ_VERDICTS_MOST verdicts; the least recently used verdict leaves first.
  */
@@ -27,7 +30,7 @@ struct read_verdicts {
 	void (*free_basis)(void *basis);
 };
 
-static struct read_entry *find(const struct database *database, uint64_t key)
+static struct read_entry *verdicts_find(const struct database *database, uint64_t key)
 {
 	struct read_verdicts *all = database->roles ? database->roles->verdicts : NULL;
 	struct read_entry *entry = NULL;
@@ -41,7 +44,7 @@ static struct read_entry *find(const struct database *database, uint64_t key)
 	return entry;
 }
 
-static void drop(struct read_verdicts *all, struct read_entry *entry)
+static void verdicts_drop(struct read_verdicts *all, struct read_entry *entry)
 {
 	HASH_DELETE(hh, all->table, entry);
 	list_remove(&entry->node);
@@ -50,11 +53,12 @@ static void drop(struct read_verdicts *all, struct read_entry *entry)
 
 enum read_verdict read_verdict_on(const struct database *database, uint64_t key, usec_t now)
 {
-	const struct read_entry *entry = find(database, key);
+	const struct read_entry *entry = verdicts_find(database, key);
 
 	if (!entry || entry->definitions != database->roles->written->definitions)
 		return STANDBY_UNKNOWN;
-	if (entry->verdict != STANDBY_NEVER && entry->verdict != STANDBY_SUITS && now - entry->at >= READ_VERDICT_LASTS)
+	if (entry->verdict != STANDBY_NEVER && entry->verdict != STANDBY_SUITS &&
+	    now - entry->at >= READ_VERDICT_LASTS)
 		return STANDBY_UNKNOWN;
 	return entry->verdict;
 }
@@ -81,7 +85,7 @@ void **read_verdicts_basis(const struct database *database, void (*free_it)(void
 }
 
 /* Returns a new entry, or NULL. */
-static struct read_entry *add(struct roles *roles, uint64_t key)
+static struct read_entry *verdicts_add(struct roles *roles, uint64_t key)
 {
 	struct read_verdicts *all = verdicts_of(roles);
 	struct read_entry *entry;
@@ -89,7 +93,7 @@ static struct read_entry *add(struct roles *roles, uint64_t key)
 	if (!all)
 		return NULL;
 	if (HASH_COUNT(all->table) >= READ_VERDICTS_MOST)
-		drop(all, LIST_OBJECT(list_last(&all->used), struct read_entry, node));
+		verdicts_drop(all, LIST_OBJECT(list_last(&all->used), struct read_entry, node));
 	entry = mem_try(sizeof(*entry));
 	if (!entry)
 		return NULL;
@@ -103,15 +107,16 @@ static struct read_entry *add(struct roles *roles, uint64_t key)
 	return entry;
 }
 
-void read_verdict_set(struct database *database, uint64_t key, enum read_verdict verdict, uint64_t definitions, usec_t now)
+void read_verdict_set(struct database *database, uint64_t key, enum read_verdict verdict,
+		      uint64_t definitions, usec_t now)
 {
 	struct read_entry *entry;
 
 	if (!database->roles || database->roles->written->definitions != definitions)
 		return;
-	entry = find(database, key);
+	entry = verdicts_find(database, key);
 	if (!entry)
-		entry = add(database->roles, key);
+		entry = verdicts_add(database->roles, key);
 	if (!entry)
 		return;
 	entry->definitions = definitions;
@@ -125,7 +130,8 @@ void read_definitions_changed(const struct database *database)
 		database->roles->written->definitions++;
 		return;
 	}
-	for (struct written *written = database->pools->written; written; written = written->hh.next)
+	for (struct written *written = database->pools->written; written;
+	     written = written->hh.next)
 		written->definitions++;
 }
 
@@ -137,7 +143,7 @@ void read_verdicts_free(struct read_verdicts **place)
 	if (!all)
 		return;
 	LIST_EACH_SAFE(node, &all->used)
-		drop(all, LIST_OBJECT(node, struct read_entry, node));
+		verdicts_drop(all, LIST_OBJECT(node, struct read_entry, node));
 	if (all->free_basis)
 		all->free_basis(all->basis);
 	mem_free(all);

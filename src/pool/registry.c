@@ -1,12 +1,15 @@
 /*
- * The tables of databases by name, users by name and pools by (database, user), their effective settings, each from the most specific place that
- * sets a value, and the commands of the console and of RELOAD for many pools. Objects are created on first use and freed when they have been unused
- * for the configured time.
+ * The tables of databases by name, users by name and pools by (database, user), their effective
+ * settings, each from the most specific place that sets a value, and the commands of the console
+ * and of RELOAD for many pools. Objects are created on first use and freed when they have been
+ * unused for the configured time.
  *
- * Invariants: `allowed` of a pool equals what its user, its database and the global settings give (pools_check); all other limits are read when
- * they are needed, so a RELOAD or SET copies nothing. A pool is in five places (all, by key, the lists of its database and its user, and
- * user->pools) or in none. A database of the configuration exists as long as the configuration names it; an automatic database is kept while any of
- * its pools is used; a user is kept while it has pools or the configuration names it.
+ * Invariants: `allowed` of a pool equals what its user, its database and the global settings give
+ * (pools_check); all other limits are read when they are needed, so a RELOAD or SET copies nothing.
+ * A pool is in five places (all, by key, the lists of its database and its user, and user->pools)
+ * or in none. A database of the configuration exists as long as the configuration names it; an
+ * automatic database is kept while any of its pools is used; a user is kept while it has pools or
+ * the configuration names it.
  */
 #include "pool/drain.h"
 #include "pool/admit.h"
@@ -24,7 +27,8 @@
 
 static void database_renew_allowances(struct database *database);
 
-#define USER_GRACE (600 * USEC)		/* the name can be in use by a login that long, even without client_login_timeout */
+/* the name can be in use by a login that long, even without client_login_timeout */
+#define USER_GRACE (600 * USEC)
 
 /* Frees a database that is in no table. */
 static void database_discard(struct database *database)
@@ -34,7 +38,8 @@ static void database_discard(struct database *database)
 	mem_free(database);
 }
 
-static struct database *database_new(struct pools *pools, const char *name, const struct conf_database *conf, usec_t now)
+static struct database *database_new(struct pools *pools, const char *name,
+				     const struct conf_database *conf, usec_t now)
 {
 	struct database *database = mem_try(sizeof(*database));
 
@@ -131,14 +136,32 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
 	pools->console = (struct conf_database){
-		.name = "pgbouncer", .dbname = "pgbouncer", .user = "pgbouncer",
-		.hosts = &pools->console_host, .port = "",
-		.pool_size = 2, .min_pool_size = 0, .reserve_pool_size = 0,
-		.max_db_connections = 0, .max_db_client_connections = CONF_UNSET,
-		.server_lifetime = CONF_UNSET, .query_wait_timeout = 0, .max_pinned = CONF_UNSET, .pinned_idle_timeout = CONF_UNSET,
-		.pool_mode = MODE_STATEMENT, .session_link = CONF_UNSET, .session_state = CONF_UNSET, .load_balance_hosts = CONF_UNSET,
-		.max_protocol_version = CONF_UNSET, .sslnegotiation = CONF_UNSET, .channel_binding = CONF_UNSET, .sslmode = CONF_UNSET,
-		.require_auth = CONF_UNSET, .target_session_attrs = CONF_UNSET, .read_your_writes = CONF_UNSET, .max_lag = CONF_UNSET,
+		.name = "pgbouncer",
+		.dbname = "pgbouncer",
+		.user = "pgbouncer",
+		.hosts = &pools->console_host,
+		.port = "",
+		.pool_size = 2,
+		.min_pool_size = 0,
+		.reserve_pool_size = 0,
+		.max_db_connections = 0,
+		.max_db_client_connections = CONF_UNSET,
+		.server_lifetime = CONF_UNSET,
+		.query_wait_timeout = 0,
+		.max_pinned = CONF_UNSET,
+		.pinned_idle_timeout = CONF_UNSET,
+		.pool_mode = MODE_STATEMENT,
+		.session_link = CONF_UNSET,
+		.session_state = CONF_UNSET,
+		.load_balance_hosts = CONF_UNSET,
+		.max_protocol_version = CONF_UNSET,
+		.sslnegotiation = CONF_UNSET,
+		.channel_binding = CONF_UNSET,
+		.sslmode = CONF_UNSET,
+		.require_auth = CONF_UNSET,
+		.target_session_attrs = CONF_UNSET,
+		.read_your_writes = CONF_UNSET,
+		.max_lag = CONF_UNSET,
 	};
 	console = database_new(pools, pools->console.name, &pools->console, now);
 	if (!console) {
@@ -188,7 +211,8 @@ void database_register(struct database *database)
 	char name[PRINTABLE_NAME];
 
 	if (database->automatic)
-		log_info("registered new auto-database: %s", printable_name(database->name, name, sizeof(name)));
+		log_info("registered new auto-database: %s",
+			 printable_name(database->name, name, sizeof(name)));
 	database->stray = false;
 }
 
@@ -212,7 +236,8 @@ struct database *database_find(struct pools *pools, const char *name)
 	return database && !database->removed ? database : NULL;
 }
 
-struct database *database_get(struct pools *pools, const char *name, bool is_authenticated, usec_t now)
+struct database *database_get(struct pools *pools, const char *name, bool is_authenticated,
+			      usec_t now)
 {
 	struct database *database = database_by_name(pools, name);
 	const struct conf_database *conf;
@@ -228,7 +253,8 @@ struct database *database_get(struct pools *pools, const char *name, bool is_aut
 	if (!conf)
 		return NULL;
 	if (database) {
-		/* The database of this name was removed from the configuration and is not freed yet: "*" takes the name over. */
+		/* The database of this name was removed from the configuration and is not freed
+		   yet: "*" takes the name over. */
 		conf_drop(&database->conf_held);
 		database->conf_held = conf_hold(pools->conf);
 		database->conf = conf;
@@ -251,7 +277,8 @@ struct database *database_get(struct pools *pools, const char *name, bool is_aut
 const struct conf_database *database_conf_find(struct pools *pools, const char *name)
 {
 	const struct database *database = database_find(pools, name);
-	const struct conf_database *conf = database ? database->conf : conf_database_find(pools->conf, name);
+	const struct conf_database *conf = database ? database->conf
+						    : conf_database_find(pools->conf, name);
 
 	return conf ? conf : pools->conf->fallback;
 }
@@ -290,25 +317,35 @@ struct pool_allowance pool_allowance_of(const struct pool *pool)
 	const struct settings *set = &pool->pools->conf->settings;
 
 	return (struct pool_allowance){
-		.mode = (enum pool_mode)first_set(OF_USER(pool->user, pool_mode), database->pool_mode, set->pool_mode),
-		.link = (enum session_link)first_set(OF_USER(pool->user, session_link), database->session_link, set->session_link),
-		.state = (enum session_state)first_set(OF_USER(pool->user, session_state), database->session_state, set->session_state),
-		.size = first_set(OF_USER(pool->user, pool_size), database->pool_size, set->default_pool_size),
-		.reserve = first_set(OF_USER(pool->user, reserve_pool_size), database->reserve_pool_size, set->reserve_pool_size),
+		.mode = (enum pool_mode)first_set(OF_USER(pool->user, pool_mode),
+						  database->pool_mode, set->pool_mode),
+		.link = (enum session_link)first_set(OF_USER(pool->user, session_link),
+						     database->session_link, set->session_link),
+		.state = (enum session_state)first_set(OF_USER(pool->user, session_state),
+						       database->session_state, set->session_state),
+		.size = first_set(OF_USER(pool->user, pool_size), database->pool_size,
+				  set->default_pool_size),
+		.reserve = first_set(OF_USER(pool->user, reserve_pool_size),
+				     database->reserve_pool_size, set->reserve_pool_size),
 		.min_size = first_set(CONF_UNSET, database->min_pool_size, set->min_pool_size),
-		.max_pinned = first_set(OF_USER(pool->user, max_pinned), database->max_pinned, set->max_pinned),
-		.pinned_idle_timeout = first_set(OF_USER(pool->user, pinned_idle_timeout), database->pinned_idle_timeout,
+		.max_pinned = first_set(OF_USER(pool->user, max_pinned), database->max_pinned,
+					set->max_pinned),
+		.pinned_idle_timeout = first_set(OF_USER(pool->user, pinned_idle_timeout),
+						 database->pinned_idle_timeout,
 						 set->pinned_idle_timeout),
-		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime, set->server_lifetime),
+		.server_lifetime = first_set(CONF_UNSET, database->server_lifetime,
+					     set->server_lifetime),
 	};
 }
 
-enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user, bool is_admin)
+enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user,
+				bool is_admin)
 {
 	const struct database *database = pool->database;
 	const struct settings *set = &pool->pools->conf->settings;
 
-	/* An administrator must be able to log in to the console of a pooler that is full or shutting down. */
+	/* An administrator must be able to log in to the console of a pooler that is full or
+	   shutting down. */
 	if (database->is_console && is_admin)
 		return REASON_NONE;
 	if (!database->is_console && pool->pools->draining == POOL_DRAIN_SERVERS)
@@ -317,10 +354,13 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 		return REASON_DATABASE_REMOVED;
 	if (!database->is_console && database->disabled)
 		return REASON_DATABASE_DISABLED;
-	if (is_reached(database->clients, first_set(CONF_UNSET, database->conf->max_db_client_connections, set->max_db_client_connections)))
+	if (is_reached(database->clients,
+		       first_set(CONF_UNSET, database->conf->max_db_client_connections,
+				 set->max_db_client_connections)))
 		return REASON_MAX_DB_CLIENTS;
-	if (login_user && is_reached(login_user->clients, first_set(OF_USER(login_user, max_user_client_connections), CONF_UNSET,
-								    set->max_user_client_connections)))
+	if (login_user && is_reached(login_user->clients,
+				     first_set(OF_USER(login_user, max_user_client_connections),
+					       CONF_UNSET, set->max_user_client_connections)))
 		return REASON_MAX_USER_CLIENTS;
 	return REASON_NONE;
 }
@@ -329,23 +369,32 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size)
 {
 	char database[PRINTABLE_NAME], user[PRINTABLE_NAME];
 
-	snprintf(buf, size, "%s/%s", printable_name(pool->database->name, database, sizeof(database)),
+	snprintf(buf, size, "%s/%s",
+		 printable_name(pool->database->name, database, sizeof(database)),
 		 printable_name(pool->user->name, user, sizeof(user)));
-	log_subject(LOG_POOL, &(struct log_subject){ .text = buf, .database = pool->database->name, .user = pool->user->name });
+	log_subject(LOG_POOL, &(struct log_subject){ .text = buf,
+						     .database = pool->database->name,
+						     .user = pool->user->name });
 	return buf;
 }
 
-static struct pool *pool_find(const struct pools *pools, struct database *database, struct user *user, const struct host *host)
+static struct pool *pool_find(const struct pools *pools, struct database *database,
+			      struct user *user, const struct host *host)
 {
 	struct pool *pool;
-	struct { struct database *database; struct user *user; const struct host *host; } key = { database, user, host };
+	struct {
+		struct database *database;
+		struct user *user;
+		const struct host *host;
+	} key = { database, user, host };
 
 	HASH_FIND(hh, pools->by_key, &key, sizeof(key), pool);
 	return pool;
 }
 
 /* `home` NULL: the pool is its own home. NULL: no memory. */
-static struct pool *pool_make(struct database *database, struct user *user, struct pool *home, struct host *host, usec_t now)
+static struct pool *pool_make(struct database *database, struct user *user, struct pool *home,
+			      struct host *host, usec_t now)
 {
 	struct pools *pools = database->pools;
 	struct pool *pool = mem_try(sizeof(*pool));
@@ -420,7 +469,8 @@ struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now)
 {
 	struct pool *pool = pool_find_at(home, host);
 
-	return pool ? pool_wanted(pool, now) : pool_make(home->database, home->user, home, host, now);
+	return pool ? pool_wanted(pool, now)
+		    : pool_make(home->database, home->user, home, host, now);
 }
 
 /* RELOAD or autodb_idle_timeout removes the database. */
@@ -434,7 +484,8 @@ static void database_log_dropped(const struct database *database)
 
 static void sweep_databases(struct pools *pools, usec_t now)
 {
-	usec_t timeout = pools->conf->settings.autodb_idle_timeout, retry = pools->conf->settings.server_login_retry;
+	usec_t timeout = pools->conf->settings.autodb_idle_timeout,
+	       retry = pools->conf->settings.server_login_retry;
 	struct database *database, *next;
 
 	HASH_ITER(hh, pools->databases, database, next) {
@@ -443,10 +494,12 @@ static void sweep_databases(struct pools *pools, usec_t now)
 
 		if (!database->automatic && !database->removed)
 			continue;
-		/* A pause or disable by an operator would be lost with the database, and the next client would be admitted. */
+		/* A pause or disable by an operator would be lost with the database, and the next
+		   client would be admitted. */
 		if (database->paused || database->disabled)
 			continue;
-		/* when the last pool became unused, or when the database was last looked up; if its last pool was freed since the last sweep: now */
+		/* when the last pool became unused, or when the database was last looked up; if its
+		   last pool was freed since the last sweep: now */
 		since = database->idle_since;
 		if (since == 0 && list_is_empty(&database->members))
 			since = now;
@@ -458,14 +511,16 @@ static void sweep_databases(struct pools *pools, usec_t now)
 				since = pool->idle_since;
 		}
 		database->idle_since = is_used ? 0 : since;
-		/* A caller may still hold a pointer in the turn in which the last connection ended. */
+		/* A caller may still hold a pointer in the turn in which the last connection
+		   ended. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
 		if (!database->removed && !database->stray) {
 			usec_t idle = now - database->idle_since;
 
-			/* If no server has accepted a login, the database may not exist, because clients choose the name: then it is
-			   kept only as long as the failed login counts. */
+			/* If no server has accepted a login, the database may not exist, because
+			   clients choose the name: then it is kept only as long as the failed login
+			   counts. */
 			if ((timeout <= 0 || idle < timeout) && (database->served || idle < retry))
 				continue;
 			database_log_dropped(database);
@@ -476,7 +531,8 @@ static void sweep_databases(struct pools *pools, usec_t now)
 
 void registry_sweep(struct pools *pools, usec_t now)
 {
-	usec_t login = pools->conf->settings.client_login_timeout, grace = login > 0 ? 2 * login : USER_GRACE;
+	usec_t login = pools->conf->settings.client_login_timeout,
+	       grace = login > 0 ? 2 * login : USER_GRACE;
 	usec_t timeout = pools->conf->settings.pool_idle_timeout;
 	char name[PRINTABLE_NAME], of_database[PRINTABLE_NAME], why[64];
 	struct user *user, *next;
@@ -485,20 +541,27 @@ void registry_sweep(struct pools *pools, usec_t now)
 		struct pool *pool = pool_at(node);
 		const struct database *database = pool->database;
 
-		bool is_listed = !pool->host || pool->host == pools->nowhere || roles_list(database, pool->host);
+		bool is_listed = !pool->host || pool->host == pools->nowhere ||
+				 roles_list(database, pool->host);
 
 		if (pool->idle_since == 0 || database->is_console || pool->kin > 0)
 			continue;
-		/* no client gets to a host that is not in the list any more; a caller may hold a pointer in the turn in which the pool became unused */
-		if (is_listed ? timeout <= 0 || now - pool->idle_since < timeout : pool->idle_since >= now)
+		/* no client gets to a host that is not in the list any more; a caller may hold a
+		   pointer in the turn in which the pool became unused */
+		if (is_listed ? timeout <= 0 || now - pool->idle_since < timeout
+			      : pool->idle_since >= now)
 			continue;
-		/* min_pool_size of a configured database with a forced user is kept filled without any client */
-		if (!database->removed && !database->automatic && pool_is_forced(pool) && pool->allowed.min_size > 0)
+		/* min_pool_size of a configured database with a forced user is kept filled without
+		   any client */
+		if (!database->removed && !database->automatic && pool_is_forced(pool) &&
+		    pool->allowed.min_size > 0)
 			continue;
 		pools->ended[REASON_POOL_IDLE]++;
 		log_info("cleaning up idle pool for user %s on db %s because: %s (age= %llds)",
-			 printable_name(pool->user->name, name, sizeof(name)), printable_name(database->name, of_database, sizeof(of_database)),
-			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)), (long long)((now - pool->idle_since) / USEC));
+			 printable_name(pool->user->name, name, sizeof(name)),
+			 printable_name(database->name, of_database, sizeof(of_database)),
+			 close_reason_log_text(REASON_POOL_IDLE, NULL, why, sizeof(why)),
+			 (long long)((now - pool->idle_since) / USEC));
 		pool_free(pool);
 	}
 	/* There may be as many users as rows in pg_authid: once a second is sufficient. */
@@ -520,11 +583,13 @@ void registry_sweep(struct pools *pools, usec_t now)
 /* ---- commands ---- */
 
 /*
- * PAUSE, RESUME, RECONNECT, KILL and SHUTDOWN of the console. A command does at once everything that is possible and marks the rest: a paused pool
- * closes servers when they are returned, and a server with a close_reason is closed when it is released. A command never waits; its caller polls
+ * PAUSE, RESUME, RECONNECT, KILL and SHUTDOWN of the console. A command does at once everything
+ * that is possible and marks the rest: a paused pool closes servers when they are returned, and a
+ * server with a close_reason is closed when it is released. A command never waits; its caller polls
  * until nothing is left.
  *
- * Invariant: ops->drop and ops->refuse remove the object from its list, or leave it there until the reap, and touch no other object of the list.
+ * Invariant: ops->drop and ops->refuse remove the object from its list, or leave it there until the
+ * reap, and touch no other object of the list.
  */
 
 /* Closes all servers in this state. In LOGIN, connections that carry cancel requests stay. */
@@ -541,7 +606,8 @@ static void pool_kill(struct pool *pool, enum close_reason why)
 {
 	for (int state = 0; state < SERVER_STATES; state++)
 		pool_drop_all(pool, (enum server_state)state, why);
-	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])	/* the remaining connections carry cancel requests */
+	/* the remaining connections carry cancel requests */
+	LIST_EACH_SAFE(node, &pool->servers[SERVER_LOGIN])
 		pool->pools->ops->drop(server_at(node), why);
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		LIST_EACH_SAFE(node, &pool->clients[state])
@@ -549,19 +615,20 @@ static void pool_kill(struct pool *pool, enum close_reason why)
 	}
 }
 
-/* Closes unused servers at once with `idle_why`, and with `logins_too` servers that log in. Marks the others with `busy_why`: they
-   close when they are released, and logins after one second. */
-static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why, bool logins_too)
+/* Closes unused servers at once with `idle_why`, and with `logins_too` servers that log in. Marks
+   the others with `busy_why`: they close when they are released, and logins after one second. */
+static void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why,
+			bool logins_too)
 {
-	static const enum server_state busy[] = {
-		SERVER_LOGIN, SERVER_TESTED, SERVER_ACTIVE, SERVER_LOOKUP, SERVER_LISTENING, SERVER_BEING_CANCELED,
-		SERVER_FINISHING, SERVER_WATCHING
-	};
+	static const enum server_state busy[] = { SERVER_LOGIN,	    SERVER_TESTED,
+						  SERVER_ACTIVE,    SERVER_LOOKUP,
+						  SERVER_LISTENING, SERVER_BEING_CANCELED,
+						  SERVER_FINISHING, SERVER_WATCHING };
 
 	pool_drop_all(pool, SERVER_USED, idle_why);
 	pool_drop_all(pool, SERVER_IDLE, idle_why);
-	/* room core ends logins that take longer than a second; if all logins ended at once, no client would be admitted
-	   under repeated RECONNECT */
+	/* room core ends logins that take longer than a second; if all logins ended at once, no
+	   client would be admitted under repeated RECONNECT */
 	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
 		LIST_EACH(node, &pool->servers[busy[i]]) {
 			if (!server_at(node)->is_cancel)
@@ -609,13 +676,15 @@ void pools_reconnect(struct pools *pools, struct database *database)
 {
 	LIST_EACH(node, &pools->all) {
 		if (is_meant(pool_at(node), database))
-			pool_retire(pool_at(node), REASON_DATABASE_CHANGED, REASON_CLOSE_NEEDED, false);
+			pool_retire(pool_at(node), REASON_DATABASE_CHANGED, REASON_CLOSE_NEEDED,
+				    false);
 	}
 }
 
 void pools_kill(struct pools *pools, struct database *database)
 {
-	/* Pauses first, so that no marked pool opens a new server, and idle servers close with this reason too. */
+	/* Pauses first, so that no marked pool opens a new server, and idle servers close with this
+	   reason too. */
 	if (database)
 		database->paused = true;
 	else
@@ -628,7 +697,8 @@ void pools_kill(struct pools *pools, struct database *database)
 	}
 }
 
-bool pools_is_without_servers(const struct pools *pools, const struct database *database, bool marked)
+bool pools_is_without_servers(const struct pools *pools, const struct database *database,
+			      bool marked)
 {
 	LIST_EACH(node, &pools->all) {
 		if (!is_meant(pool_at(node), database))
@@ -650,21 +720,25 @@ bool pools_is_without_servers(const struct pools *pools, const struct database *
 /*
  * RELOAD in room pool: applies a new snapshot that is complete and checked.
  *
- * First every database and user gets its entry in the new snapshot; then connections that do not fit any more are closed. When
- * the host, port, name, user, password or start-up parameters of a database change, its servers close: idle servers now, others
- * when they are released. Other servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
+ * First every database and user gets its entry in the new snapshot; then connections that do not
+ * fit any more are closed. When the host, port, name, user, password or start-up parameters of a
+ * database change, its servers close: idle servers now, others when they are released. Other
+ * servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
  * database was removed or its forced user changed: then their pool has the wrong user.
  *
- * A database that was removed from the file drops its clients even if "*" matches its name: when a client reconnects, it gets a
- * database from "*" without the pause, the failed logins and the recorded server parameters of the removed database. A database
- * that was created from "*" follows changes of "*".
+ * A database that was removed from the file drops its clients even if "*" matches its name: when a
+ * client reconnects, it gets a database from "*" without the pause, the failed logins and the
+ * recorded server parameters of the removed database. A database that was created from "*" follows
+ * changes of "*".
  *
- * Invariant: after the RELOAD, only removed databases refer to the old snapshot, and they hold a reference to it.
+ * Invariant: after the RELOAD, only removed databases refer to the old snapshot, and they hold a
+ * reference to it.
  */
 
-/* Recomputes the allowance of a pool. When the mode changes to or from session mode, the servers are closed: their sessions belong
-   to single clients in one mode and to all clients in the other. */
-static void renew(struct pool *pool)
+/* Recomputes the allowance of a pool. When the mode changes to or from session mode, the servers
+   are closed: their sessions belong to single clients in one mode and to all clients in the
+   other. */
+static void registry_renew(struct pool *pool)
 {
 	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
 
@@ -673,7 +747,8 @@ static void renew(struct pool *pool)
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire(pool, REASON_OBSOLETE, REASON_OBSOLETE, true);
 	/* clients have ended that the pool did not record while session_state was not full */
-	for (int state = 0; !kept_state && pool_keeps_state(pool) && state < SERVER_STATES; state++) {
+	for (int state = 0; !kept_state && pool_keeps_state(pool) && state < SERVER_STATES;
+	     state++) {
 		LIST_EACH(node, &pool->servers[state])
 			server_at(node)->last = NULL;
 	}
@@ -682,10 +757,11 @@ static void renew(struct pool *pool)
 static void database_renew_allowances(struct database *database)
 {
 	LIST_EACH(node, &database->members)
-		renew(LIST_OBJECT(node, struct pool, of_database));
+		registry_renew(LIST_OBJECT(node, struct pool, of_database));
 }
 
-/* Discards the facts that the servers of the pool have shown, because they connect elsewhere from now on. */
+/* Discards the facts that the servers of the pool have shown, because they connect elsewhere from
+   now on. */
 static void pool_unlearn(struct pool *pool)
 {
 	pool_login_forgiven(pool);
@@ -694,7 +770,8 @@ static void pool_unlearn(struct pool *pool)
 	pool->generation++;
 }
 
-/* The sweep frees the database later. Until then "*" or another RELOAD can reuse its name; it must then start without the old state. */
+/* The sweep frees the database later. Until then "*" or another RELOAD can reuse its name; it must
+   then start without the old state. */
 static void database_remove(struct database *database, usec_t now)
 {
 	if (!database->stray)
@@ -725,10 +802,13 @@ void database_moves(struct database *database)
 			LIST_EACH_SAFE(other, &pool->clients[state]) {
 				struct pool_client *client = client_at(other);
 
-				if (!client->login_user || strcmp(forced ? forced : client->login_user->name, pool->user->name) == 0)
+				if (!client->login_user ||
+				    strcmp(forced ? forced : client->login_user->name,
+					   pool->user->name) == 0)
 					continue;
 				if (client->link)
-					pool->pools->ops->drop(client->link, REASON_DATABASE_CHANGED);
+					pool->pools->ops->drop(client->link,
+							       REASON_DATABASE_CHANGED);
 				else
 					pool->pools->ops->refuse(client, REASON_DATABASE_CHANGED);
 			}
@@ -748,7 +828,8 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 	pools->waits_differ = false;
 	for (size_t i = 0; i < conf->user_count; i++) {
 		user_get(pools, conf->users[i]->name);
-		pools->waits_differ |= conf->users[i]->query_wait_timeout != CONF_UNSET || conf->users[i]->query_timeout != CONF_UNSET;
+		pools->waits_differ |= conf->users[i]->query_wait_timeout != CONF_UNSET ||
+				       conf->users[i]->query_timeout != CONF_UNSET;
 	}
 	HASH_ITER(hh, pools->databases, database, next) {
 		const struct conf_database *to = conf_database_find(conf, database->name);
@@ -765,7 +846,8 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 				database_remove(database, now);
 			continue;
 		}
-		moves = !database->is_console && value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
+		moves = !database->is_console &&
+			value_rows_differ(&database_table, APPLIES_SERVERS, database->conf, to);
 		conf_drop(&database->conf_held);
 		database->conf = to;
 		database->conf_held = conf_hold(conf);
@@ -773,24 +855,31 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		if (moves)
 			database_moves(database);
 	}
-	/* after both users and databases have changed: a mixture of old and new settings must not change the mode of a pool */
+	/* after both users and databases have changed: a mixture of old and new settings must not
+	   change the mode of a pool */
 	LIST_EACH(node, &pools->all)
-		renew(pool_at(node));
+		registry_renew(pool_at(node));
 	for (size_t i = 0; i < conf->database_count; i++) {
 		const struct conf_database *entry = conf->databases[i];
-		int64_t least = first_set(CONF_UNSET, entry->min_pool_size, conf->settings.min_pool_size);
+		int64_t least = first_set(CONF_UNSET, entry->min_pool_size,
+					  conf->settings.min_pool_size);
 		struct user *user;
 
-		database = name_is_console(entry->name) ? NULL : database_get(pools, entry->name, true, now);
-		/* With a forced user, min_pool_size is kept filled without any client, so the pool is created here. */
-		if (database && database->conf->user && least > 0 && (user = user_get(pools, database->conf->user)) != NULL)
+		database = name_is_console(entry->name)
+				   ? NULL
+				   : database_get(pools, entry->name, true, now);
+		/* With a forced user, min_pool_size is kept filled without any client, so the pool
+		   is created here. */
+		if (database && database->conf->user && least > 0 &&
+		    (user = user_get(pools, database->conf->user)) != NULL)
 			pool_get(database, user, false, now);
 	}
 	HASH_ITER(hh, pools->databases, database, next) {
 		if (database->removed)
 			roles_free(database);
 		else if (!database->is_console && !roles_reconfigure(database, now))
-			log_warning("out of memory: the roles of the hosts of a database do not follow the configuration");
+			log_warning("out of memory: the roles of the hosts of a database do not "
+				    "follow the configuration");
 	}
 	conf_drop(&old);
 	if (pools->has_closed_hosts)

@@ -1,18 +1,23 @@
 /*
  * Roles of hosts.
  *
- * Hosts report their state (role_evidence.c). Each report is evidence with the time before the question was sent, so it is true at that time or later. A
- * claim that is older than roles_fresh_for() is unknown.
+ * Hosts report their state (role_evidence.c). Each report is evidence with the time before the
+ * question was sent, so it is true at that time or later. A claim that is older than
+ * roles_fresh_for() is unknown.
  *
- * The primary of a database is the only host of its list with a fresh claim to be the primary. Of several, the host with the highest timeline is the
- * primary, because a promotion begins a new timeline; with equal timelines, none is. A host whose timeline is lower than the timeline of the last primary
- * is a primary of the past that has come back. The host is refused until the last primary is known as a standby, or has been away for AWAY_LONG.
- * Hosts with another system identifier than the last primary belong to another cluster and are refused: see system_of().
+ * The primary of a database is the only host of its list with a fresh claim to be the primary. Of
+ * several, the host with the highest timeline is the primary, because a promotion begins a new
+ * timeline; with equal timelines, none is. A host whose timeline is lower than the timeline of the
+ * last primary is a primary of the past that has come back. The host is refused until the last
+ * primary is known as a standby, or has been away for AWAY_LONG. Hosts with another system
+ * identifier than the last primary belong to another cluster and are refused: see system_of().
  *
- * When a database gets another primary, all connections of the database to the old primary end at once, in the middle of transactions too: what they
- * wrote would be lost. Connections to a promoted standby stay. A primary that is only unknown keeps its connections.
+ * When a database gets another primary, all connections of the database to the old primary end at
+ * once, in the middle of transactions too: what they wrote would be lost. Connections to a promoted
+ * standby stay. A primary that is only unknown keeps its connections.
  *
- * Invariants: roles->primary is fresh, and one of the places. pool->suits of each pool of the database follows from the last decision.
+ * Invariants: roles->primary is fresh, and one of the places. pool->suits of each pool of the
+ * database follows from the last decision.
  */
 #include "pool/role.h"
 
@@ -46,7 +51,7 @@ void role_places_free(struct role_place *places, unsigned count)
 }
 
 /* NULL: the host is not in the list. */
-static struct role_place *place_of(const struct roles *roles, const struct host *host)
+static struct role_place *role_place_of(const struct roles *roles, const struct host *host)
 {
 	for (unsigned i = 0; i < roles->count; i++) {
 		if (roles->places[i].host == host)
@@ -57,7 +62,7 @@ static struct role_place *place_of(const struct roles *roles, const struct host 
 
 bool roles_list(const struct database *database, const struct host *host)
 {
-	return database->roles && place_of(database->roles, host) != NULL;
+	return database->roles && role_place_of(database->roles, host) != NULL;
 }
 
 void roles_set_places(struct roles *roles, struct role_place *places, unsigned count)
@@ -65,7 +70,7 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 	bool has_primary = false;
 
 	for (unsigned i = 0; i < count; i++) {
-		const struct role_place *old = place_of(roles, places[i].host);
+		const struct role_place *old = role_place_of(roles, places[i].host);
 
 		has_primary |= places[i].host == roles->primary;
 		if (!old)
@@ -88,7 +93,8 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 }
 
 /* Takes over a reference to the host. A host that is listed twice has one place. */
-static void add_place(struct role_place *places, unsigned *count, struct host *host, unsigned weight)
+static void role_add_place(struct role_place *places, unsigned *count, struct host *host,
+			   unsigned weight)
 {
 	for (unsigned i = 0; i < *count; i++) {
 		if (places[i].host == host) {
@@ -100,7 +106,8 @@ static void add_place(struct role_place *places, unsigned *count, struct host *h
 	places[(*count)++] = (struct role_place){ .host = host, .weight = weight };
 }
 
-/* Makes the places from the configuration: a name with several addresses is several hosts. NULL: no memory. */
+/* Makes the places from the configuration: a name with several addresses is several hosts. NULL: no
+   memory. */
 static struct role_place *places_of(const struct database *database, unsigned *count)
 {
 	const struct conf_database *conf = database->conf;
@@ -128,10 +135,10 @@ static struct role_place *places_of(const struct database *database, unsigned *c
 		}
 		for (unsigned j = 0; j < host->member_count; j++) {
 			host->members[j]->users++;
-			add_place(places, count, host->members[j], conf->hosts[i].weight);
+			role_add_place(places, count, host->members[j], conf->hosts[i].weight);
 		}
 		if (host->member_count == 0)
-			add_place(places, count, host, conf->hosts[i].weight);
+			role_add_place(places, count, host, conf->hosts[i].weight);
 		else
 			host_drop(host);
 	}
@@ -167,11 +174,14 @@ static bool roles_renew(struct database *database, usec_t now)
 
 void roles_note_addresses(const struct host *name, usec_t now)
 {
-	for (struct database *database = name->pools->databases; database; database = database->hh.next) {
+	for (struct database *database = name->pools->databases; database;
+	     database = database->hh.next) {
 		const struct conf_database *conf = database->conf;
 		bool is_listed = false;
 
-		for (unsigned i = 0; database->roles && !database->roles->has_members && i < conf->host_count; i++) {
+		for (unsigned i = 0;
+		     database->roles && !database->roles->has_members && i < conf->host_count;
+		     i++) {
 			struct host *host = host_of(database->pools, &conf->hosts[i]);
 
 			is_listed |= host == name;
@@ -202,7 +212,8 @@ bool roles_begin(struct database *database, usec_t now)
 	if (!database->roles)
 		return false;
 	database->roles->database = database;
-	database->roles->changed_at = database->roles->doubt_since = database->roles->began_at = now;
+	database->roles->changed_at = database->roles->doubt_since = database->roles->began_at =
+		now;
 	text_copy(database->roles->why, HOST_WHY, "no host has been asked yet");
 	set_plain(database);
 	if (roles_renew(database, now))
@@ -222,7 +233,8 @@ static bool roles_configure(struct database *database, usec_t now)
 			LIST_EACH(client, &pool->clients[state])
 				is_used |= client_at(client)->target != TARGET_ANY;
 	}
-	if (is_used || (!database->is_console && conf_asks_for_roles(database->pools->conf, database->conf)))
+	if (is_used ||
+	    (!database->is_console && conf_asks_for_roles(database->pools->conf, database->conf)))
 		return database->roles ? roles_renew(database, now) : roles_begin(database, now);
 	roles_free(database);
 	return true;
@@ -244,7 +256,8 @@ void roles_free(struct database *database)
 	mem_free(roles);
 }
 
-bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint64_t system, usec_t last_seen, usec_t changed_at, usec_t now)
+bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint64_t system,
+		   usec_t last_seen, usec_t changed_at, usec_t now)
 {
 	struct host *host = host_hold(roles->database->pools, key);
 
@@ -269,18 +282,22 @@ bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint
 
 /* ---- the decision ---- */
 
-/* Returns the system identifier that the host has reported and that is not older than its role may be; 0: none. */
+/* Returns the system identifier that the host has reported and that is not older than its role may
+   be; 0: none. */
 static uint64_t vote_of(const struct host *host, usec_t now)
 {
-	bool is_valid = host->evidence.claim != CLAIM_UNKNOWN && now - host->identified_at <= roles_fresh_for(host->pools);
+	bool is_valid = host->evidence.claim != CLAIM_UNKNOWN &&
+			now - host->identified_at <= roles_fresh_for(host->pools);
 
 	return is_valid ? host->evidence.system_id : 0;
 }
 
 /*
- * Returns the system identifier of the cluster of the database: the identifier of the last primary, unless more than half of the list reports another
- * one now, as after a pg_upgrade or with the answers that follow the first one. Before the first primary, the identifier that most hosts report, of
- * equal numbers the first in the list. A host that does not answer has no vote: its address may have had a server of any cluster. 0: none is known.
+ * Returns the system identifier of the cluster of the database: the identifier of the last primary,
+ * unless more than half of the list reports another one now, as after a pg_upgrade or with the
+ * answers that follow the first one. Before the first primary, the identifier that most hosts
+ * report, of equal numbers the first in the list. A host that does not answer has no vote: its
+ * address may have had a server of any cluster. 0: none is known.
  */
 static uint64_t system_of(const struct roles *roles, usec_t now)
 {
@@ -301,35 +318,44 @@ static uint64_t system_of(const struct roles *roles, usec_t now)
 	return roles->system == 0 || 2 * most > roles->count ? best : roles->system;
 }
 
-/* A primary of the past: its timeline is lower than the timeline of the last primary, which may still be alive. */
+/* A primary of the past: its timeline is lower than the timeline of the last primary, which may
+   still be alive. */
 static bool is_past(const struct roles *roles, const struct host *host, usec_t now)
 {
 	const struct host *last = roles->last;
 
-	return last && last != host && !last->is_of_another && roles->timeline > 0 && host->evidence.timeline < roles->timeline &&
-	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) && now - roles->last_seen < AWAY_LONG;
+	return last && last != host && !last->is_of_another && roles->timeline > 0 &&
+	       host->evidence.timeline < roles->timeline &&
+	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) &&
+	       now - roles->last_seen < AWAY_LONG;
 }
 
-/* An answer that is still to come may show that the host belongs to another cluster, or, before the first primary, that another host has a higher timeline.
-   Answers are waited for as long as they are valid. */
+/* An answer that is still to come may show that the host belongs to another cluster, or, before the
+   first primary, that another host has a higher timeline. Answers are waited for as long as they
+   are valid. */
 static bool is_early(const struct roles *roles, const struct host *host, usec_t now)
 {
 	bool is_awaited = host->is_reported;
 
 	for (unsigned i = 0; !roles->last && i < roles->count; i++)
-		is_awaited |= !roles->places[i].host->has_answered && roles->places[i].host->errors == 0;
+		is_awaited |= !roles->places[i].host->has_answered &&
+			      roles->places[i].host->errors == 0;
 	return is_awaited && now - host->changed_at < roles_fresh_for(roles->database->pools);
 }
 
-/* Returns the leader by Patroni's word, if the host itself says that it is the primary; NULL: none, and roles->why says why. */
+/* Returns the leader by Patroni's word, if the host itself says that it is the primary; NULL: none,
+   and roles->why says why. */
 static struct host *find_leader(struct roles *roles, usec_t now)
 {
 	struct host *leader = roles->leader;
 
-	if (roles->source_at == 0 || now - roles->source_at > roles_fresh_for(roles->database->pools) || !leader)
-		text_copy(roles->why, HOST_WHY, *roles->source_why ? roles->source_why : "Patroni has not answered yet");
+	if (roles->source_at == 0 ||
+	    now - roles->source_at > roles_fresh_for(roles->database->pools) || !leader)
+		text_copy(roles->why, HOST_WHY,
+			  *roles->source_why ? roles->source_why : "Patroni has not answered yet");
 	else if (!leader->is_fresh || leader->evidence.claim != CLAIM_PRIMARY)
-		snprintf(roles->why, HOST_WHY, "Patroni's leader is %.80s, which is %s by its own word", leader->key,
+		snprintf(roles->why, HOST_WHY,
+			 "Patroni's leader is %.80s, which is %s by its own word", leader->key,
 			 leader->is_fresh ? "a standby" : "unknown");
 	else
 		return leader;
@@ -339,7 +365,8 @@ static struct host *find_leader(struct roles *roles, usec_t now)
 /* Two addresses of one server. */
 static bool is_same_server(const struct host *a, const struct host *b)
 {
-	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id && a->evidence.system_id == b->evidence.system_id;
+	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id &&
+	       a->evidence.system_id == b->evidence.system_id;
 }
 
 /* Returns the host that is the primary by the evidence; NULL: none, and roles->why says why. */
@@ -359,21 +386,26 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 		if (!host->is_fresh || host->evidence.claim != CLAIM_PRIMARY)
 			continue;
 		if (is_past(roles, host, now)) {
-			snprintf(roles->why, HOST_WHY, "%.80s is a primary of the past: its timeline %" PRIu32 " is lower than %" PRIu32, host->key,
-				 host->evidence.timeline, roles->timeline);
+			snprintf(roles->why, HOST_WHY,
+				 "%.80s is a primary of the past: its timeline %" PRIu32
+				 " is lower than %" PRIu32,
+				 host->key, host->evidence.timeline, roles->timeline);
 			has_past = true;
 			continue;
 		}
 		if (!best || host->evidence.timeline > best->evidence.timeline) {
 			best = host;
 			rival = NULL;
-		} else if (host->evidence.timeline == best->evidence.timeline && !is_same_server(host, best)) {
+		} else if (host->evidence.timeline == best->evidence.timeline &&
+			   !is_same_server(host, best)) {
 			rival = host;
 		}
 	}
 	if (rival) {
-		snprintf(roles->why, HOST_WHY, "both %.60s and %.60s say that they are the primary, with timeline %" PRIu32, best->key, rival->key,
-			 best->evidence.timeline);
+		snprintf(roles->why, HOST_WHY,
+			 "both %.60s and %.60s say that they are the primary, with timeline "
+			 "%" PRIu32,
+			 best->key, rival->key, best->evidence.timeline);
 		return NULL;
 	}
 	if (best && is_early(roles, best, now)) {
@@ -381,7 +413,9 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 		return NULL;
 	}
 	if (!best && !has_past && has_answer)
-		snprintf(roles->why, HOST_WHY, "no host says that it is the primary; %u of %u hosts are standbys", standbys, roles->count);
+		snprintf(roles->why, HOST_WHY,
+			 "no host says that it is the primary; %u of %u hosts are standbys",
+			 standbys, roles->count);
 	return best;
 }
 
@@ -392,27 +426,34 @@ static void set_fresh(struct roles *roles, usec_t now)
 
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct host *host = roles->places[i].host;
-		bool is_of_another = host->evidence.system_id > 0 && system > 0 && host->evidence.system_id != system;
+		bool is_of_another = host->evidence.system_id > 0 && system > 0 &&
+				     host->evidence.system_id != system;
 
 		if (is_of_another && host->is_fresh)
-			log_warning("host %s belongs to another cluster: its system identifier is %" PRIu64 ", and not %" PRIu64
-				    " as for other hosts of database %s", host->key, host->evidence.system_id, system, roles->database->name);
+			log_warning("host %s belongs to another cluster: its system identifier is "
+				    "%" PRIu64 ", and not %" PRIu64
+				    " as for other hosts of database %s",
+				    host->key, host->evidence.system_id, system,
+				    roles->database->name);
 		host->is_of_another = is_of_another;
-		host->is_fresh = host->evidence.claim != CLAIM_UNKNOWN && now - host->evidence.at <= most && !is_of_another;
+		host->is_fresh = host->evidence.claim != CLAIM_UNKNOWN &&
+				 now - host->evidence.at <= most && !is_of_another;
 	}
 }
 
 static bool is_standby_for(const struct roles *roles, const struct role_place *place)
 {
-	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY && !place->has_no_readers &&
-	       !host_is_closed_to(place->host, roles->database) && role_place_follows(roles, place) && !role_place_is_late(roles, place);
+	return place->host->is_fresh && place->host->evidence.claim == CLAIM_STANDBY &&
+	       !place->has_no_readers && !host_is_closed_to(place->host, roles->database) &&
+	       role_place_follows(roles, place) && !role_place_is_late(roles, place);
 }
 
 /* Returns the bits of pool->suits for a host of the list. */
 static uint8_t suits_of(const struct roles *roles, const struct role_place *place)
 {
 	const struct host *host = place->host;
-	bool is_primary = host == roles->primary, is_standby = is_standby_for(roles, place), has_standby = false;
+	bool is_primary = host == roles->primary, is_standby = is_standby_for(roles, place),
+	     has_standby = false;
 	unsigned suits = 0;
 
 	if (host_is_closed_to(host, roles->database))
@@ -420,7 +461,8 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 	for (unsigned i = 0; i < roles->count; i++)
 		has_standby |= is_standby_for(roles, &roles->places[i]);
 	if (is_primary)
-		suits |= SUITS(TARGET_PRIMARY) | SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
+		suits |= SUITS(TARGET_PRIMARY) |
+			 SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
 	if (is_standby)
 		suits |= SUITS(TARGET_STANDBY) | SUITS(TARGET_READ_ONLY);
 	if (is_standby || (is_primary && !has_standby))
@@ -434,24 +476,30 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 static bool set_pool_suits(struct pool *pool)
 {
 	const struct roles *roles = pool->database->roles;
-	const struct role_place *place = pool->host && roles ? place_of(roles, pool->host) : NULL;
+	const struct role_place *place = pool->host && roles ? role_place_of(roles, pool->host)
+							     : NULL;
 	uint8_t suits = place ? place->suits : 0;
-	usec_t covers = !place || !(place->suits & SUITS(TARGET_STANDBY)) ? INT64_MAX : place->covers;
+	usec_t covers = !place || !(place->suits & SUITS(TARGET_STANDBY)) ? INT64_MAX
+									  : place->covers;
 	bool has_changed;
 
 	/* without members of Patroni there is no host to connect to */
-	if (!pool->host && !(roles && roles->has_members && roles->count == 0) && !hosts_are_closed(pool->database))
+	if (!pool->host && !(roles && roles->has_members && roles->count == 0) &&
+	    !hosts_are_closed(pool->database))
 		suits = SUITS(TARGET_ANY);
 	has_changed = suits != pool->suits || covers != pool->covers;
 	pool->suits = suits;
 	pool->covers = covers;
-	pool->stays = covers < INT64_MAX || pool->reads_sequences ? 0 : suits & (uint8_t)~(SUITS(TARGET_READ) | SUITS(TARGET_PREFER_STANDBY));
+	pool->stays = covers < INT64_MAX || pool->reads_sequences
+			      ? 0
+			      : suits & (uint8_t) ~(SUITS(TARGET_READ) |
+						    SUITS(TARGET_PREFER_STANDBY));
 	return has_changed;
 }
 
 /*
- * All connections of the database to the old primary end, by whichever address: another server is the primary now. If the host is back as a standby,
- * connections that were opened since then stay.
+ * All connections of the database to the old primary end, by whichever address: another server is
+ * the primary now. If the host is back as a standby, connections that were opened since then stay.
  */
 static void leave_host(const struct database *database, const struct host *old)
 {
@@ -462,10 +510,16 @@ static void leave_host(const struct database *database, const struct host *old)
 
 		for (int state = 0; pool->host && state < SERVER_STATES; state++) {
 			LIST_EACH_SAFE(server, &pool->servers[state]) {
-				bool is_there = pool->host == old || (old->evidence.server_id > 0 && server_at(server)->server_id == old->evidence.server_id);
-				bool is_new = is_standby && (state == SERVER_LOGIN || server_at(server)->opened >= old->changed_at);
+				bool is_there = pool->host == old ||
+						(old->evidence.server_id > 0 &&
+						 server_at(server)->server_id ==
+							 old->evidence.server_id);
+				bool is_new = is_standby &&
+					      (state == SERVER_LOGIN ||
+					       server_at(server)->opened >= old->changed_at);
 
-				if (is_there && state != SERVER_WATCHING && !server_is_apart(server_at(server)) && !is_new)
+				if (is_there && state != SERVER_WATCHING &&
+				    !server_is_apart(server_at(server)) && !is_new)
 					pool->pools->ops->drop(server_at(server), REASON_HOST_ROLE);
 			}
 		}
@@ -537,8 +591,8 @@ static bool set_suits(struct roles *roles, usec_t now)
 
 		has_changed |= set_pool_suits(pool);
 		/* the host lives, although a login got no answer; a lasting refusal stays */
-		if (pool->host && pool->login_failed && pool->login_failure == FAILURE_PASSING && pool->host->is_fresh &&
-		    pool->host->evidence.at > pool->login_failed_at)
+		if (pool->host && pool->login_failed && pool->login_failure == FAILURE_PASSING &&
+		    pool->host->is_fresh && pool->host->evidence.at > pool->login_failed_at)
 			pool_login_forgiven(pool);
 		roles->has_refusals |= pool->host && pool->login_failed;
 	}
@@ -546,13 +600,14 @@ static bool set_suits(struct roles *roles, usec_t now)
 }
 
 /* The primary is another one than before, or none any more. */
-static void log_change(const struct roles *roles)
+static void role_log_change(const struct roles *roles)
 {
 	char name[PRINTABLE_NAME];
 
 	printable_name(roles->database->name, name, sizeof(name));
 	if (roles->primary)
-		log_info("database %s: the primary is %s (%s)", name, roles->primary->key, roles->primary->why);
+		log_info("database %s: the primary is %s (%s)", name, roles->primary->key,
+			 roles->primary->why);
 	else
 		log_warning("database %s: no primary: %s", name, roles->why);
 }
@@ -572,9 +627,12 @@ void roles_decide(struct roles *roles, usec_t now)
 	else if (!primary && was)
 		roles->doubt_since = now;
 	if (primary) {
-		roles->timeline = primary->evidence.timeline > 0 || primary != last ? primary->evidence.timeline : roles->timeline;
+		roles->timeline = primary->evidence.timeline > 0 || primary != last
+					  ? primary->evidence.timeline
+					  : roles->timeline;
 		roles->last = primary;
-		roles->system = primary->evidence.system_id > 0 ? primary->evidence.system_id : roles->system;
+		roles->system = primary->evidence.system_id > 0 ? primary->evidence.system_id
+								: roles->system;
 		roles->last_seen = now;
 		roles->why[0] = '\0';
 		primary->users++;
@@ -589,7 +647,7 @@ void roles_decide(struct roles *roles, usec_t now)
 	roles_cover(roles, has_changed);
 	if (primary != was) {
 		roles->changed_at = now;
-		log_change(roles);
+		role_log_change(roles);
 	}
 	roles_find_rivals(roles);
 	judge_held(roles->database);
@@ -634,9 +692,11 @@ void roles_tick(struct pools *pools, usec_t now)
 		for (unsigned i = 0; i < roles->count; i++) {
 			const struct host *host = roles->places[i].host;
 
-			is_due |= host->is_fresh && now - host->evidence.at > roles_fresh_for(pools);
+			is_due |= host->is_fresh &&
+				  now - host->evidence.at > roles_fresh_for(pools);
 		}
-		is_due |= roles->has_source && roles->primary && now - roles->source_at > roles_fresh_for(pools);
+		is_due |= roles->has_source && roles->primary &&
+			  now - roles->source_at > roles_fresh_for(pools);
 		if (is_due || roles->is_due || roles->is_waited_for || !roles->primary)
 			roles_decide(roles, now);
 	}
@@ -649,18 +709,25 @@ const char *roles_text(const struct database *database, usec_t now, char *buf, s
 
 	snprintf(buf, size, "no host has the role that the client asks for");
 	if (hosts_are_closed(database))
-		snprintf(buf, size, "an administrator has disabled each host of the database (DISABLE HOST)");
+		snprintf(buf, size,
+			 "an administrator has disabled each host of the database (DISABLE HOST)");
 	if (roles && !roles->primary && *roles->why)
-		snprintf(buf + strlen(buf), size - strlen(buf), "; no primary for %.1f s: %s", (double)(now - roles->changed_at) / USEC, roles->why);
+		snprintf(buf + strlen(buf), size - strlen(buf), "; no primary for %.1f s: %s",
+			 (double)(now - roles->changed_at) / USEC, roles->why);
 	for (unsigned i = 0; roles && i < roles->count; i++) {
 		const struct host *host = roles->places[i].host;
 
-		const char *claim = host_claim_word(host->is_fresh ? host->evidence.claim : CLAIM_UNKNOWN);
+		const char *claim = host_claim_word(host->is_fresh ? host->evidence.claim
+								   : CLAIM_UNKNOWN);
 		bool has_why = !host->is_fresh && *host->why;
 
 		used = strlen(buf);
-		snprintf(buf + used, size - used, "%s%s: %s%s%s%s%s", i == 0 ? "; " : ", ", host->key, claim, has_why ? " (" : "", has_why ? host->why : "",
-			 has_why ? ")" : "", !host_is_closed_to(host, database) ? "" : host->is_disabled ? ", disabled" : ", draining");
+		snprintf(buf + used, size - used, "%s%s: %s%s%s%s%s", i == 0 ? "; " : ", ",
+			 host->key, claim, has_why ? " (" : "", has_why ? host->why : "",
+			 has_why ? ")" : "",
+			 !host_is_closed_to(host, database) ? ""
+			 : host->is_disabled		    ? ", disabled"
+							    : ", draining");
 	}
 	return buf;
 }
@@ -678,7 +745,8 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 		return true;
 	client->target = client->own_target;
 	if (client->target == TARGET_ANY)
-		client->target = (uint8_t)first_set(of_user, CONF_UNSET, conf_target_of(client->pool->pools->conf, conf));
+		client->target = (uint8_t)first_set(
+			of_user, CONF_UNSET, conf_target_of(client->pool->pools->conf, conf));
 	/* other transactions than reads need the primary */
 	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
 		client->target = TARGET_PRIMARY;
@@ -688,8 +756,10 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 		return true;
 	if (!roles_begin(client->pool->database, now))
 		return false;
-	client->pool->database->roles->has_readers |= conf->reads != READS_OFF || client->target == TARGET_READ_ONLY ||
-						      client->target == TARGET_STANDBY || client->target == TARGET_PREFER_STANDBY;
+	client->pool->database->roles->has_readers |= conf->reads != READS_OFF ||
+						      client->target == TARGET_READ_ONLY ||
+						      client->target == TARGET_STANDBY ||
+						      client->target == TARGET_PREFER_STANDBY;
 	return true;
 }
 
@@ -725,7 +795,9 @@ struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now)
 struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now)
 {
 	struct host *host = *key ? host_hold(pool->pools, key) : NULL;
-	struct pool *made = host || !*key ? pool_at_host(pool, host ? host : pool->pools->nowhere, now) : NULL;
+	struct pool *made = host || !*key
+				    ? pool_at_host(pool, host ? host : pool->pools->nowhere, now)
+				    : NULL;
 
 	if (host)
 		host_drop(host);

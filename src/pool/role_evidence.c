@@ -1,15 +1,20 @@
 /*
  * What the hosts say about their roles.
  *
- * A host reports its role three ways: in the answer to the question of its watcher, in each login, and in the ParameterStatus of a busy session. host_note()
- * stores the report in host->evidence with the time before the question was sent: the report was true at that time or later. Only an answer to a question
- * has timeline, position and system identifier; after another kind of report with a new claim they are unknown until the next answer.
+ * A host reports its role three ways: in the answer to the question of its watcher, in each login,
+ * and in the ParameterStatus of a busy session. host_note() stores the report in host->evidence
+ * with the time before the question was sent: the report was true at that time or later. Only an
+ * answer to a question has timeline, position and system identifier; after another kind of report
+ * with a new claim they are unknown until the next answer.
  *
- * A report that is older than the evidence changes no claim, but may add the timeline or the position that a quicker report did not have. An answer of
- * another server than before makes everything known about the old one void (host_note_server()).
+ * A report that is older than the evidence changes no claim, but may add the timeline or the
+ * position that a quicker report did not have. An answer of another server than before makes
+ * everything known about the old one void (host_note_server()).
  *
- * A failed connection makes the claim unknown, a refused login confirms it, and an event such as the end of a session or SQLSTATE 25006 puts it in doubt:
- * then all hosts of its databases are asked at once. After each change the databases with the host decide again, before the scheduler runs (role.c).
+ * A failed connection makes the claim unknown, a refused login confirms it, and an event such as
+ * the end of a session or SQLSTATE 25006 puts it in doubt: then all hosts of its databases are
+ * asked at once. After each change the databases with the host decide again, before the scheduler
+ * runs (role.c).
  */
 #include "pool/role.h"
 
@@ -56,7 +61,8 @@ void roles_set_due(struct roles *roles)
 /* The databases with this host decide at the end of the turn. */
 static void decide_later(const struct host *host)
 {
-	for (struct database *database = host->pools->databases; database; database = database->hh.next) {
+	for (struct database *database = host->pools->databases; database;
+	     database = database->hh.next) {
 		for (unsigned i = 0; database->roles && i < database->roles->count; i++) {
 			if (database->roles->places[i].host == host)
 				roles_set_due(database->roles);
@@ -78,10 +84,12 @@ static void set_claim(struct host *host, enum host_claim claim, const char *why,
 	if (host->marks)
 		host->marks->count = 0;
 	if (host->role_users > 0)
-		log_info("host %s: %s, was %s (%s)", host->key, host_claim_word(claim), host_claim_word(was), why);
+		log_info("host %s: %s, was %s (%s)", host->key, host_claim_word(claim),
+			 host_claim_word(was), why);
 }
 
-/* The host has answered with its position: a mark, if it is a primary. Without memory there is none. */
+/* The host has answered with its position: a mark, if it is a primary. Without memory there is
+   none. */
 static void note_position(struct host *host, const struct host_evidence *evidence, usec_t now)
 {
 	struct host_evidence *e = &host->evidence;
@@ -107,7 +115,8 @@ static void forget_position(struct host *host)
 	host->is_receiving = false;
 }
 
-void host_note(struct host *host, const struct host_evidence *evidence, const char *source, usec_t now)
+void host_note(struct host *host, const struct host_evidence *evidence, const char *source,
+	       usec_t now)
 {
 	struct host_evidence *e = &host->evidence;
 	char why[HOST_WHY], position[POSITION_TEXT];
@@ -117,20 +126,25 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 	host_note_server(host, evidence->server_id);
 	host->has_answered |= !evidence->is_of_login;
 	if (evidence->at < e->at) {
-		/* a session may have reported the promotion after the question was sent, without the timeline */
+		/* a session may have reported the promotion after the question was sent, without
+		   the timeline */
 		if (evidence->claim == e->claim && e->timeline == 0)
 			e->timeline = evidence->timeline;
 		/* a login has been quicker than this answer, which has a position all the same */
-		if (evidence->claim == e->claim && evidence->position > 0 && evidence->timeline == e->timeline)
+		if (evidence->claim == e->claim && evidence->position > 0 &&
+		    evidence->timeline == e->timeline)
 			note_position(host, evidence, now);
 		decide_later(host);
 		return;
 	}
-	snprintf(why, sizeof(why), "%s: %s", source, evidence->claim == CLAIM_PRIMARY ? "not in recovery" : "in recovery");
+	snprintf(why, sizeof(why), "%s: %s", source,
+		 evidence->claim == CLAIM_PRIMARY ? "not in recovery" : "in recovery");
 	if (evidence->timeline > 0)
-		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32, evidence->timeline);
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", timeline %" PRIu32,
+			 evidence->timeline);
 	if (evidence->position > 0)
-		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s", position_text(evidence->position, position));
+		snprintf(why + strlen(why), sizeof(why) - strlen(why), ", position %s",
+			 position_text(evidence->position, position));
 	if (e->claim != evidence->claim) {
 		e->timeline = 0;
 		forget_position(host);
@@ -162,7 +176,9 @@ void host_forget(struct host *host)
 
 void host_note_promotion(struct host *host, const char *standby, usec_t now)
 {
-	struct host_evidence evidence = { .claim = CLAIM_PRIMARY, .at = now, .is_read_only = host->evidence.is_read_only };
+	struct host_evidence evidence = { .claim = CLAIM_PRIMARY,
+					  .at = now,
+					  .is_read_only = host->evidence.is_read_only };
 
 	if (strcmp(standby, "off") != 0)
 		return;
@@ -190,12 +206,14 @@ void host_note_alive(struct host *host, usec_t now)
 
 void host_doubt(struct host *host, usec_t now)
 {
-	for (struct database *database = host->pools->databases; database; database = database->hh.next) {
+	for (struct database *database = host->pools->databases; database;
+	     database = database->hh.next) {
 		struct roles *roles = database->roles;
 
 		for (unsigned i = 0; roles && i < roles->count; i++) {
 			/* a standby that goes away does not put the primary in doubt */
-			if (roles->places[i].host == host && (!roles->primary || roles->primary == host))
+			if (roles->places[i].host == host &&
+			    (!roles->primary || roles->primary == host))
 				roles->doubt_since = now;
 		}
 	}

@@ -1,11 +1,13 @@
 /*
- * Patroni's word about the hosts of a database: its members, the holder of the leader lock, and tags. A database without hosts in the configuration
- * has the members as its hosts.
+ * Patroni's word about the hosts of a database: its members, the holder of the leader lock, and
+ * tags. A database without hosts in the configuration has the members as its hosts.
  *
- * A host that Patroni does not name any more goes from the list when it does not answer. While it answers it may stay: members vanish from Patroni's
- * answers while the store of the cluster is away, and then there is no leader; or a member has lost its Patroni, and serves its clients. A host that is
- * in no list any more is forgotten when its last connection has ended (registry_sweep()). So names that come and go, as addresses of containers do,
- * leave nothing behind, and a list never has more than ROLE_MEMBERS_MOST hosts.
+ * A host that Patroni does not name any more goes from the list when it does not answer. While it
+ * answers it may stay: members vanish from Patroni's answers while the store of the cluster is
+ * away, and then there is no leader; or a member has lost its Patroni, and serves its clients. A
+ * host that is in no list any more is forgotten when its last connection has ended
+ * (registry_sweep()). So names that come and go, as addresses of containers do, leave nothing
+ * behind, and a list never has more than ROLE_MEMBERS_MOST hosts.
  *
  * Invariant: roles->leader is one of the places.
  */
@@ -18,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_member(const char *key, const struct role_member *members, unsigned count)
+static bool source_is_member(const char *key, const struct role_member *members, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
 		if (strcmp(members[i].key, key) == 0)
@@ -28,13 +30,16 @@ static bool is_member(const char *key, const struct role_member *members, unsign
 }
 
 /* Whether the host stays in the list. */
-static bool stays(const struct host *host, const struct role_member *members, unsigned count, bool has_leader)
+static bool stays(const struct host *host, const struct role_member *members, unsigned count,
+		  bool has_leader)
 {
-	return (host->is_fresh && (!has_leader || host->servers > 0)) || is_member(host->key, members, count);
+	return (host->is_fresh && (!has_leader || host->servers > 0)) ||
+	       source_is_member(host->key, members, count);
 }
 
 /* Whether set_places() would change nothing. */
-static bool are_places(const struct roles *roles, const struct role_member *members, unsigned count, bool has_leader)
+static bool are_places(const struct roles *roles, const struct role_member *members, unsigned count,
+		       bool has_leader)
 {
 	unsigned found = 0;
 
@@ -43,12 +48,13 @@ static bool are_places(const struct roles *roles, const struct role_member *memb
 
 		if (!stays(host, members, count, has_leader))
 			return false;
-		found += is_member(host->key, members, count);
+		found += source_is_member(host->key, members, count);
 	}
 	return found == count;
 }
 
-/* Pools without a host have all hosts of the list: their next servers are opened at the new members. */
+/* Pools without a host have all hosts of the list: their next servers are opened at the new
+   members. */
 static void renew_homes(const struct roles *roles)
 {
 	LIST_EACH(node, &roles->database->members) {
@@ -63,7 +69,8 @@ static void renew_homes(const struct roles *roles)
 }
 
 /* Appends the host to the places, unless it is there. False: no memory. */
-static bool add_place(struct roles *roles, struct role_place *places, unsigned *count, const char *key)
+static bool source_add_place(struct roles *roles, struct role_place *places, unsigned *count,
+			     const char *key)
 {
 	struct host *host;
 
@@ -79,18 +86,21 @@ static bool add_place(struct roles *roles, struct role_place *places, unsigned *
 	return true;
 }
 
-/* Makes the members the places, with the hosts that stay. Hosts keep their state. Without memory the old places stay. */
-static void set_places(struct roles *roles, const struct role_member *members, unsigned count, bool has_leader)
+/* Makes the members the places, with the hosts that stay. Hosts keep their state. Without memory
+   the old places stay. */
+static void set_places(struct roles *roles, const struct role_member *members, unsigned count,
+		       bool has_leader)
 {
 	struct role_place *places = mem_try((count + roles->count + 1) * sizeof(*places));
 	unsigned made = 0;
 	bool has_memory = places != NULL;
 
 	for (unsigned i = 0; has_memory && i < count; i++)
-		has_memory = add_place(roles, places, &made, members[i].key);
+		has_memory = source_add_place(roles, places, &made, members[i].key);
 	for (unsigned i = 0; has_memory && i < roles->count && made < ROLE_MEMBERS_MOST; i++) {
 		if (stays(roles->places[i].host, members, count, has_leader))
-			has_memory = add_place(roles, places, &made, roles->places[i].host->key);
+			has_memory = source_add_place(roles, places, &made,
+						      roles->places[i].host->key);
 	}
 	if (!has_memory) {
 		if (places)
@@ -101,7 +111,8 @@ static void set_places(struct roles *roles, const struct role_member *members, u
 	renew_homes(roles);
 }
 
-void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count, int leader, const char *why, usec_t at)
+void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count,
+			int leader, const char *why, usec_t at)
 {
 	struct host *was = roles->leader;
 
@@ -123,7 +134,8 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 		}
 	}
 	if (leader >= 0 && !roles->leader)
-		snprintf(roles->source_why, HOST_WHY, "Patroni's leader %.80s is not in the list of hosts", members[leader].key);
+		snprintf(roles->source_why, HOST_WHY,
+			 "Patroni's leader %.80s is not in the list of hosts", members[leader].key);
 	roles->source_at = at;
 	/* the time of the answer alone changes nothing while there is a primary */
 	if (roles->leader != was || !roles->primary)

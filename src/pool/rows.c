@@ -18,14 +18,18 @@
 /* ---- statistics ---- */
 
 /*
- * Statistics of a database: totals that only grow, and their values at the ends of the last two periods.
+ * Statistics of a database: totals that only grow, and their values at the ends of the last two
+ * periods.
  *
- * An average is the growth of a total since the start of the last full period, divided by the time since then, or, for times, by the number of
- * transactions, queries or assignments. The average covers one to two periods, as in PgBouncer. Before the first period has ended the average
- * covers the time since the creation of the history and one second more, so that the first moments do not divide by nearly zero.
+ * An average is the growth of a total since the start of the last full period, divided by the time
+ * since then, or, for times, by the number of transactions, queries or assignments. The average
+ * covers one to two periods, as in PgBouncer. Before the first period has ended the average covers
+ * the time since the creation of the history and one second more, so that the first moments do not
+ * divide by nearly zero.
  *
- * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has ended. A history begins with
- * newer_at = its creation and older_at = 0, which means that no period has ended yet.
+ * Invariant: newer >= older in every field, and newer_at > older_at as soon as one period has
+ * ended. A history begins with newer_at = its creation and older_at = 0, which means that no period
+ * has ended yet.
  */
 
 static uint64_t each(uint64_t time, uint64_t count)
@@ -33,7 +37,8 @@ static uint64_t each(uint64_t time, uint64_t count)
 	return count ? time / count : 0;
 }
 
-/* Returns the time at which the averages begin: the start of the last full period, or a second before the history began. */
+/* Returns the time at which the averages begin: the start of the last full period, or a second
+   before the history began. */
 static usec_t stats_since(const struct stats_history *history)
 {
 	return history->older_at > 0 ? history->older_at : history->newer_at - USEC;
@@ -51,12 +56,15 @@ void stats_average(const struct stats_history *history, usec_t now, struct stats
 /* grown * USEC / duration, without a product that could overflow */
 #define X(name) \
 	grown = to->name - from->name; \
-	out->name = grown / duration * (uint64_t)USEC + grown % duration * (uint64_t)USEC / duration;
+	out->name = grown / duration * (uint64_t)USEC + \
+		    grown % duration * (uint64_t)USEC / duration;
 	STATS_EACH(X)
 #undef X
 	out->xact_time = each(to->xact_time - from->xact_time, to->xact_count - from->xact_count);
-	out->query_time = each(to->query_time - from->query_time, to->query_count - from->query_count);
-	out->wait_time = each(to->wait_time - from->wait_time, to->server_assignment_count - from->server_assignment_count);
+	out->query_time = each(to->query_time - from->query_time,
+			       to->query_count - from->query_count);
+	out->wait_time = each(to->wait_time - from->wait_time,
+			      to->server_assignment_count - from->server_assignment_count);
 }
 
 /* ---- pools ---- */
@@ -66,10 +74,13 @@ static const char *load_balance_of(const struct database *d)
 {
 	if (d->conf->host_count <= 1)
 		return NULL;
-	return setting_word(WORDS_LOAD_BALANCE, d->conf->load_balance_hosts == CONF_UNSET && !d->roles ? BALANCE_ROUND_ROBIN : d->conf->load_balance_hosts);
+	return setting_word(WORDS_LOAD_BALANCE,
+			    d->conf->load_balance_hosts == CONF_UNSET && !d->roles
+				    ? BALANCE_ROUND_ROBIN
+				    : d->conf->load_balance_hosts);
 }
 
-static int count_of(const struct list *list)
+static int rows_count_of(const struct list *list)
 {
 	int count = 0;
 
@@ -84,15 +95,23 @@ static int compare_pools(const void *a, const void *b)
 	int order = strcmp((*one)->database->name, (*other)->database->name);
 
 	order = order ? order : strcmp((*one)->user->name, (*other)->user->name);
-	return order ? order : strcmp((*one)->host ? (*one)->host->key : "", (*other)->host ? (*other)->host->key : "");
+	return order ? order
+		     : strcmp((*one)->host ? (*one)->host->key : "",
+			      (*other)->host ? (*other)->host->key : "");
 }
 
 /* The setting or condition that keeps the clients of a pool waiting. */
 const char *const pool_limit_names[POOL_LIMITS] = {
-	[LIMIT_POOL_SIZE] = "pool_size", [LIMIT_DATABASE] = "max_db_connections", [LIMIT_USER] = "max_user_connections",
+	[LIMIT_POOL_SIZE] = "pool_size",
+	[LIMIT_DATABASE] = "max_db_connections",
+	[LIMIT_USER] = "max_user_connections",
 	[LIMIT_HOST] = "max_host_connections",
-	[LIMIT_INTERNAL] = "max_auth_query_connections", [LIMIT_ONE_LOGIN] = "server login", [LIMIT_LOGIN_RETRY] = "server_login_retry",
-	[LIMIT_PAUSED] = "pause", [LIMIT_DRAINING] = "shutdown", [LIMIT_ROLE] = "target_session_attrs",
+	[LIMIT_INTERNAL] = "max_auth_query_connections",
+	[LIMIT_ONE_LOGIN] = "server login",
+	[LIMIT_LOGIN_RETRY] = "server_login_retry",
+	[LIMIT_PAUSED] = "pause",
+	[LIMIT_DRAINING] = "shutdown",
+	[LIMIT_ROLE] = "target_session_attrs",
 };
 /* The queues: look-ups, queries and logins. */
 static const enum client_state queues[] = { CLIENT_STARTUP, CLIENT_WAITING, CLIENT_WAITING_LOGIN };
@@ -103,7 +122,9 @@ static const char *role_at(const struct roles *roles, const struct host *host)
 	if (roles && roles->primary == host)
 		return "primary";
 	for (unsigned i = 0; roles && i < roles->count; i++) {
-		if (roles->places[i].host == host && host->is_fresh && host->evidence.claim == CLAIM_STANDBY && role_place_follows(roles, &roles->places[i]))
+		if (roles->places[i].host == host && host->is_fresh &&
+		    host->evidence.claim == CLAIM_STANDBY &&
+		    role_place_follows(roles, &roles->places[i]))
 			return "standby";
 	}
 	return "unknown";
@@ -115,7 +136,8 @@ static int64_t host_share_of(const struct pool *pool)
 	int64_t limit = pool->pools->conf->settings.max_host_connections, share = 0;
 
 	for (unsigned i = 0; limit > 0 && i < pool->place_count; i++) {
-		int64_t sharers = pool->places[i].host->sharers > 0 ? pool->places[i].host->sharers : 1;
+		int64_t sharers = pool->places[i].host->sharers > 0 ? pool->places[i].host->sharers
+								    : 1;
 
 		share += (limit + sharers - 1) / sharers;
 	}
@@ -125,7 +147,8 @@ static int64_t host_share_of(const struct pool *pool)
 void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 {
 	const int *clients = pool->client_count, *servers = pool->server_count;
-	int waiting = clients[CLIENT_STARTUP] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
+	int waiting = clients[CLIENT_STARTUP] + clients[CLIENT_WAITING] +
+		      clients[CLIENT_WAITING_LOGIN];
 	const char *held_by = NULL;
 	usec_t longest = 0;
 
@@ -147,7 +170,8 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.waiting = waiting,
 		.active_cancel_requests = clients[CLIENT_ACTIVE_CANCEL],
 		.waiting_cancel_requests = clients[CLIENT_WAITING_CANCEL],
-		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] + servers[SERVER_LISTENING] + servers[SERVER_FINISHING],
+		.active = servers[SERVER_ACTIVE] + servers[SERVER_LOOKUP] +
+			  servers[SERVER_LISTENING] + servers[SERVER_FINISHING],
 		.active_cancel = servers[SERVER_ACTIVE_CANCEL] + pool->apart_logins,
 		.being_canceled = servers[SERVER_BEING_CANCELED],
 		.idle = servers[SERVER_IDLE],
@@ -157,8 +181,12 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.longest_wait = longest,
 		.mode = setting_word(WORDS_POOL_MODE, pool->allowed.mode),
 		.load_balance = load_balance_of(pool->database),
-		.link = pool->allowed.mode == MODE_SESSION ? setting_word(WORDS_SESSION_LINK, pool->allowed.link) : NULL,
-		.state = pool->allowed.mode != MODE_SESSION ? setting_word(WORDS_SESSION_STATE, pool->allowed.state) : NULL,
+		.link = pool->allowed.mode == MODE_SESSION
+				? setting_word(WORDS_SESSION_LINK, pool->allowed.link)
+				: NULL,
+		.state = pool->allowed.mode != MODE_SESSION
+				 ? setting_word(WORDS_SESSION_STATE, pool->allowed.state)
+				 : NULL,
 		.size = pool->allowed.size,
 		.min_size = pool->allowed.min_size,
 		.reserve = pool->allowed.reserve,
@@ -180,9 +208,11 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		row->host = row->role ? pool->host->key : POOL_NOWHERE;
 }
 
-bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct pool_row *row), void *context)
+bool pools_each_row(const struct pools *pools, usec_t now,
+		    void (*give)(void *context, const struct pool_row *row), void *context)
 {
-	const struct pool **sorted = mem_try(((size_t)count_of(&pools->all) + 1) * sizeof(*sorted));
+	const struct pool **sorted = mem_try(((size_t)rows_count_of(&pools->all) + 1) *
+					     sizeof(*sorted));
 	struct pool_row row;
 	size_t count = 0;
 
@@ -191,7 +221,8 @@ bool pools_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 	LIST_EACH(node, &pools->all) {
 		const struct pool *pool = pool_at(node);
 
-		/* at many hosts a pool has only the connection that asks for the role of the host */
+		/* at many hosts a pool has only the connection that asks for the role of the
+		   host */
 		if (!pool->host || pool->live > 0 || pool_clients(pool) > 0)
 			sorted[count++] = pool;
 	}
@@ -236,10 +267,12 @@ static int64_t pool_takes(const struct pool *pool, bool of_clients)
 
 	if (!of_clients)
 		return pool->live;
-	return clients[CLIENT_IDLE] + clients[CLIENT_ACTIVE] + clients[CLIENT_WAITING] + clients[CLIENT_WAITING_LOGIN];
+	return clients[CLIENT_IDLE] + clients[CLIENT_ACTIVE] + clients[CLIENT_WAITING] +
+	       clients[CLIENT_WAITING_LOGIN];
 }
 
-const char *pool_holding_text(const struct pool *pool, const struct user *user, enum pool_holding what, char buf[HOLDING_TEXT])
+const char *pool_holding_text(const struct pool *pool, const struct user *user,
+			      enum pool_holding what, char buf[HOLDING_TEXT])
 {
 	const struct settings *set = &pool->pools->conf->settings;
 	const struct database *database = pool->database;
@@ -249,17 +282,25 @@ const char *pool_holding_text(const struct pool *pool, const struct user *user, 
 	const struct pool *most[HOLDERS_NAMED] = { NULL };
 	char name[PRINTABLE_NAME];
 	size_t used;
-	const struct { const char *setting; int64_t count, limit; } limits[] = {
-		[HOLDING_DATABASE_SERVERS] = { "max_db_connections", database->servers, database_max_servers(database) },
-		[HOLDING_USER_SERVERS] = { "max_user_connections", user ? user->servers : 0, user_max_servers(pool->pools, user) },
+	const struct { const char *setting; int64_t count, limit;
+	} limits[] = {
+		[HOLDING_DATABASE_SERVERS] = { "max_db_connections", database->servers,
+					       database_max_servers(database) },
+		[HOLDING_USER_SERVERS] = { "max_user_connections", user ? user->servers : 0,
+					   user_max_servers(pool->pools, user) },
 		[HOLDING_DATABASE_CLIENTS] = { "max_db_client_connections", database->clients,
-					       first_set(CONF_UNSET, database->conf->max_db_client_connections, set->max_db_client_connections) },
+					       first_set(CONF_UNSET,
+							 database->conf->max_db_client_connections,
+							 set->max_db_client_connections) },
 		[HOLDING_USER_CLIENTS] = { "max_user_client_connections", user ? user->clients : 0,
-					   first_set(OF_USER(user, max_user_client_connections), CONF_UNSET, set->max_user_client_connections) },
+					   first_set(OF_USER(user, max_user_client_connections),
+						     CONF_UNSET,
+						     set->max_user_client_connections) },
 	};
 
 	LIST_EACH(node, members) {
-		const struct pool *each = of_user ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+		const struct pool *each = of_user ? LIST_OBJECT(node, struct pool, of_user)
+						  : LIST_OBJECT(node, struct pool, of_database);
 
 		for (int i = 0; i < HOLDERS_NAMED && pool_takes(each, of_clients) > 0; i++) {
 			const struct pool *other = most[i];
@@ -272,19 +313,23 @@ const char *pool_holding_text(const struct pool *pool, const struct user *user, 
 				break;
 		}
 	}
-	snprintf(buf, HOLDING_TEXT, "the %s has %" PRId64 " of %" PRId64 " %s connections (%s)", of_user ? "user" : "database", limits[what].count,
-		 limits[what].limit, of_clients ? "client" : "server", limits[what].setting);
+	snprintf(buf, HOLDING_TEXT, "the %s has %" PRId64 " of %" PRId64 " %s connections (%s)",
+		 of_user ? "user" : "database", limits[what].count, limits[what].limit,
+		 of_clients ? "client" : "server", limits[what].setting);
 	for (int i = 0; i < HOLDERS_NAMED && most[i]; i++) {
 		used = strlen(buf);
-		snprintf(buf + used, HOLDING_TEXT - used, "%s%" PRId64 " of %s", i > 0 ? ", " : ": ", pool_takes(most[i], of_clients),
-			 printable_name(of_user ? most[i]->database->name : most[i]->user->name, name, sizeof(name)));
+		snprintf(buf + used, HOLDING_TEXT - used, "%s%" PRId64 " of %s",
+			 i > 0 ? ", " : ": ", pool_takes(most[i], of_clients),
+			 printable_name(of_user ? most[i]->database->name : most[i]->user->name,
+					name, sizeof(name)));
 	}
 	return buf;
 }
 
 struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit limit)
 {
-	const struct list *members = limit == LIMIT_USER ? &pool->user->members : &pool->database->members;
+	const struct list *members = limit == LIMIT_USER ? &pool->user->members
+							 : &pool->database->members;
 	struct pool_server *longest = NULL;
 
 	if (limit == LIMIT_HOST)
@@ -296,7 +341,9 @@ struct pool_server *pool_longest_in_use(const struct pool *pool, enum pool_limit
 		return first ? server_at(first) : NULL;
 	}
 	LIST_EACH(node, members) {
-		const struct pool *each = limit == LIMIT_USER ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+		const struct pool *each = limit == LIMIT_USER
+						  ? LIST_OBJECT(node, struct pool, of_user)
+						  : LIST_OBJECT(node, struct pool, of_database);
 		struct list *first = list_first(&each->servers[SERVER_ACTIVE]);
 
 		if (first && (!longest || server_at(first)->since < longest->since))
@@ -314,10 +361,12 @@ static int compare_databases(const void *a, const void *b)
 	return strcmp((*one)->name, (*other)->name);
 }
 
-bool databases_each_row(const struct pools *pools, void (*give)(void *context, const struct database_row *row), void *context)
+bool databases_each_row(const struct pools *pools,
+			void (*give)(void *context, const struct database_row *row), void *context)
 {
 	const struct settings *set = &pools->conf->settings;
-	const struct database **sorted = mem_try((HASH_COUNT(pools->databases) + 1) * sizeof(*sorted));
+	const struct database **sorted = mem_try((HASH_COUNT(pools->databases) + 1) *
+						 sizeof(*sorted));
 	size_t count = 0;
 
 	if (!sorted)
@@ -338,18 +387,21 @@ bool databases_each_row(const struct pools *pools, void (*give)(void *context, c
 			.forced_user = conf->user,
 			.size = first_set(CONF_UNSET, conf->pool_size, set->default_pool_size),
 			.min_size = first_set(CONF_UNSET, conf->min_pool_size, set->min_pool_size),
-			.reserve = first_set(CONF_UNSET, conf->reserve_pool_size, set->reserve_pool_size),
-			.server_lifetime = first_set(CONF_UNSET, conf->server_lifetime, set->server_lifetime),
+			.reserve = first_set(CONF_UNSET, conf->reserve_pool_size,
+					     set->reserve_pool_size),
+			.server_lifetime = first_set(CONF_UNSET, conf->server_lifetime,
+						     set->server_lifetime),
 			.mode = setting_word(WORDS_POOL_MODE, conf->pool_mode),
 			.link = setting_word(WORDS_SESSION_LINK, conf->session_link),
 			.state = setting_word(WORDS_SESSION_STATE, conf->session_state),
 			.sslmode = setting_word(WORDS_SSLMODE, conf->sslmode),
 			.load_balance = load_balance_of(d),
 			.max_servers = database_max_servers(d),
-			.max_clients = first_set(CONF_UNSET, conf->max_db_client_connections, set->max_db_client_connections),
+			.max_clients = first_set(CONF_UNSET, conf->max_db_client_connections,
+						 set->max_db_client_connections),
 			.servers = d->servers,
 			.clients = d->clients,
-			.pools = count_of(&d->members),
+			.pools = rows_count_of(&d->members),
 			.is_paused = d->paused,
 			.is_disabled = d->disabled,
 			.is_automatic = d->automatic,
@@ -390,7 +442,9 @@ static const struct pool *refused_at(const struct host *host)
 	LIST_EACH(node, &host->pools->all) {
 		const struct pool *pool = pool_at(node);
 
-		if (pool->host == host && pool->login_failed && (pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING))
+		if (pool->host == host && pool->login_failed &&
+		    (pool->login_failure == FAILURE_LASTING ||
+		     pool->login_failure == FAILURE_MISSING))
 			return pool;
 	}
 	return NULL;
@@ -431,13 +485,15 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 	else
 		row->state = "up";
 	row->why = *host->why ? host->why : NULL;
-	if (row->state && host->evidence.claim == CLAIM_STANDBY && following_word(host->following) && strcmp(row->state, "up") == 0) {
+	if (row->state && host->evidence.claim == CLAIM_STANDBY &&
+	    following_word(host->following) && strcmp(row->state, "up") == 0) {
 		row->state = following_word(host->following);
 		row->why = host->follows_why;
 	}
 }
 
-bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *context, const struct host_row *row), void *context)
+bool hosts_each_row(const struct pools *pools, usec_t now,
+		    void (*give)(void *context, const struct host_row *row), void *context)
 {
 	const struct host **sorted = mem_try((HASH_COUNT(pools->hosts) + 1) * sizeof(*sorted));
 	const struct settings *set = &pools->conf->settings;
@@ -460,7 +516,8 @@ bool hosts_each_row(const struct pools *pools, usec_t now, void (*give)(void *co
 			.pools = host->sharers,
 			.waiting_pools = host->waiting,
 			.max_servers = set->max_host_connections,
-			.is_unreachable = host->unreachable_since > 0 && now - host->unreachable_since < set->server_login_retry,
+			.is_unreachable = host->unreachable_since > 0 &&
+					  now - host->unreachable_since < set->server_login_retry,
 		};
 
 		host_words(host, now, &row);
@@ -485,8 +542,11 @@ void user_row_of(const struct pools *pools, const char *name, struct user_row *r
 		.mode = conf ? setting_word(WORDS_POOL_MODE, conf->pool_mode) : NULL,
 		.link = conf ? setting_word(WORDS_SESSION_LINK, conf->session_link) : NULL,
 		.state = conf ? setting_word(WORDS_SESSION_STATE, conf->session_state) : NULL,
-		.max_servers = first_set(CONF_UNSET, conf ? conf->max_user_connections : CONF_UNSET, set->max_user_connections),
-		.max_clients = first_set(CONF_UNSET, conf ? conf->max_user_client_connections : CONF_UNSET, set->max_user_client_connections),
+		.max_servers = first_set(CONF_UNSET, conf ? conf->max_user_connections : CONF_UNSET,
+					 set->max_user_connections),
+		.max_clients = first_set(CONF_UNSET,
+					 conf ? conf->max_user_client_connections : CONF_UNSET,
+					 set->max_user_client_connections),
 		.servers = user ? user->servers : 0,
 		.clients = user ? user->clients : 0,
 	};
@@ -500,7 +560,8 @@ struct pools_counts pools_count(const struct pools *pools)
 	struct pools_counts counts = {
 		.databases = (int)HASH_COUNT(pools->databases),
 		.users = (int)HASH_COUNT(pools->users),
-		.clients_in_login = unauthenticated[CLIENT_STARTUP] + unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] +
+		.clients_in_login = unauthenticated[CLIENT_STARTUP] + unauthenticated[CLIENT_AUTH] +
+				    unauthenticated[CLIENT_LOOKUP] +
 				    unauthenticated[CLIENT_WAITING_LOGIN],
 	};
 

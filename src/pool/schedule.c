@@ -1,18 +1,19 @@
 /*
- * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide, and carry the verdict out; the callbacks of
- * struct pool_ops act on connections.
+ * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide,
+ * and carry the verdict out; the callbacks of struct pool_ops act on connections.
  *
- * The loop for a pool terminates: lending and refusing remove a client from the queue, testing removes a server from the USED
- * list, replacing and evicting close an idle server, and opening increases the number of servers. If an action had no such
- * effect (no memory, no descriptor), the loop ends for this pool; the next pools_maintain marks each pool with waiting clients
- * again.
+ * The loop for a pool terminates: lending and refusing remove a client from the queue, testing
+ * removes a server from the USED list, replacing and evicting close an idle server, and opening
+ * increases the number of servers. If an action had no such effect (no memory, no descriptor), the
+ * loop ends for this pool; the next pools_maintain marks each pool with waiting clients again.
  *
- * Cancel requests come first and ignore the limits of servers, because they are needed most when a pool is full. At most twice
- * the pool size of connections for cancel requests are open at a time.
+ * Cancel requests come first and ignore the limits of servers, because they are needed most when a
+ * pool is full. At most twice the pool size of connections for cancel requests are open at a time.
  *
- * Invariants: pool_match, pool_look and pool_decide change nothing. A pool that waits for a limit of its database, user or hosts is on
- * the list of held pools of that limit, longest held first, and is marked as soon as a server under that limit becomes idle or
- * ends; under max_host_connections only the pool that comes first (host.c).
+ * Invariants: pool_match, pool_look and pool_decide change nothing. A pool that waits for a limit
+ * of its database, user or hosts is on the list of held pools of that limit, longest held first,
+ * and is marked as soon as a server under that limit becomes idle or ends; under
+ * max_host_connections only the pool that comes first (host.c).
  */
 #include "pool/host.h"
 #include "pool/inside.h"
@@ -22,39 +23,49 @@
 #include "base/inline.h"
 
 #define SETTINGS(pool) (&(pool)->pools->conf->settings)
-#define ROUNDS_MOST 64			/* rounds per pool and turn; more would be a bug in room core */
-#define PERIODS_MOST 200			/* pools whose latency period ends in one tick: a microsecond or two each */
-#define FULL_LASTS (15 * USEC)		/* how long a server that was full gets one connection at a time */
+/* rounds per pool and turn; more would be a bug in room core */
+#define ROUNDS_MOST 64
+/* pools whose latency period ends in one tick: a microsecond or two each */
+#define PERIODS_MOST 200
+/* how long a server that was full gets one connection at a time */
+#define FULL_LASTS (15 * USEC)
 /* Time between two attempts to reach a server that refuses connections, is not ready or is full. */
 #define POOL_LOOK_EVERY (USEC / 2)
 
 /* ---- matching clients with servers ---- */
 
 /*
- * In transaction and statement mode any server fits any client, and only the heads of the lists are used. In session mode a
- * server fits only clients with the same start-up parameters (shared objects: same parameters, same address), and with
- * replication only the client that it was opened for. In these cases the queue is walked: each connecting or tested server is
- * matched with the first client that it fits, and the first client without a match is the unserved one. The walk ends after at
- * most as many clients as there are such servers, unless there are idle servers that do not fit the first client, or logins
- * were rejected: clients come last if a server has rejected their start-up parameters.
+ * In transaction and statement mode any server fits any client, and only the heads of the lists are
+ * used. In session mode a server fits only clients with the same start-up parameters (shared
+ * objects: same parameters, same address), and with replication only the client that it was opened
+ * for. In these cases the queue is walked: each connecting or tested server is matched with the
+ * first client that it fits, and the first client without a match is the unserved one. The walk
+ * ends after at most as many clients as there are such servers, unless there are idle servers that
+ * do not fit the first client, or logins were rejected: clients come last if a server has rejected
+ * their start-up parameters.
  */
 struct pool_match {
 	struct pool_client *matched;	/* the first client that an idle server fits, or NULL ... */
 	struct pool_server *idle;	/* ... and that server */
-	struct pool_client *unserved;	/* the first client that no idle, tested or connecting server is available for, or NULL */
-	struct pool_server *used;	/* a USED server to be tested for the unserved client, or NULL */
-	int covered;			/* clients that a tested or connecting server is available for */
+	/* the first client that no idle, tested or connecting server is available for, or NULL */
+	struct pool_client *unserved;
+	/* a USED server to be tested for the unserved client, or NULL */
+	struct pool_server *used;
+	/* clients that a tested or connecting server is available for */
+	int covered;
 	bool exact;
 };
 
-static bool matches(const struct pool *pool, const struct pool_server *server, const struct pool_client *client)
+static bool matches(const struct pool *pool, const struct pool_server *server,
+		    const struct pool_client *client)
 {
 	return server->dedicated == client->dedicated &&
-	       (server->startup == client->startup || !pool_minds_startup(pool, client->dedicated || client->is_internal));
+	       (server->startup == client->startup ||
+		!pool_minds_startup(pool, client->dedicated || client->is_internal));
 }
 
-static struct pool_server *first_fitting(const struct pool *pool, enum server_state state, const struct pool_client *client,
-					 bool oldest_first)
+static struct pool_server *first_fitting(const struct pool *pool, enum server_state state,
+					 const struct pool_client *client, bool oldest_first)
 {
 	const struct list *head = &pool->servers[state];
 	struct list *node = oldest_first ? head->prev : head->next;
@@ -73,10 +84,14 @@ static struct pool_server *first_fitting(const struct pool *pool, enum server_st
 static struct pool_server *pool_idle_for(const struct pool *pool, const struct pool_client *client)
 {
 	if (!pool->reads_sequences)
-		return first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
-	/* The client needs the server that it had last. The server that is idle longest leaves other clients theirs. */
+		return first_fitting(pool, SERVER_IDLE, client,
+				     pool->pools->conf->settings.server_round_robin);
+	/* The client needs the server that it had last. The server that is idle longest leaves
+	   other clients theirs. */
 	LIST_EACH(node, &pool->servers[SERVER_IDLE])
-		if (server_at(node)->last == client && server_at(node)->close_reason == REASON_NONE && matches(pool, server_at(node), client))
+		if (server_at(node)->last == client &&
+		    server_at(node)->close_reason == REASON_NONE &&
+		    matches(pool, server_at(node), client))
 			return server_at(node);
 	return first_fitting(pool, SERVER_IDLE, client, true);
 }
@@ -89,21 +104,25 @@ static void match_exact(const struct pool *pool, struct pool_match *match)
 		struct pool_client *client = client_at(node);
 		int under_way = 0, place = 0;
 
-		if (pool->server_count[SERVER_IDLE] > 0 && (match->idle = pool_idle_for(pool, client)) != NULL) {
+		if (pool->server_count[SERVER_IDLE] > 0 &&
+		    (match->idle = pool_idle_for(pool, client)) != NULL) {
 			match->matched = client;
 			break;
 		}
 		if (match->unserved || (refused && client->refused))
 			continue;
-		/* The client is covered if as many connecting or tested servers fit it as clients of the queue, up to this client, ask for the
-		   same server. */
+		/* The client is covered if as many connecting or tested servers fit it as clients
+		   of the queue, up to this client, ask for the same server. */
 		LIST_EACH(at, &pool->servers[SERVER_LOGIN])
-			under_way += !server_is_apart(server_at(at)) && matches(pool, server_at(at), client);
+			under_way += !server_is_apart(server_at(at)) &&
+				     matches(pool, server_at(at), client);
 		LIST_EACH(at, &pool->servers[SERVER_TESTED])
 			under_way += matches(pool, server_at(at), client);
-		for (struct list *at = pool->clients[CLIENT_WAITING].next; at != node->next; at = at->next)
+		for (struct list *at = pool->clients[CLIENT_WAITING].next; at != node->next;
+		     at = at->next)
 			place += client_at(at)->dedicated == client->dedicated &&
-				 (client_at(at)->startup == client->startup || !pool_minds_startup(pool, client->dedicated));
+				 (client_at(at)->startup == client->startup ||
+				  !pool_minds_startup(pool, client->dedicated));
 		if (place <= under_way) {
 			match->covered++;
 		} else if (client->refused) {
@@ -127,7 +146,8 @@ static void pool_match(const struct pool *pool, struct pool_match *match)
 	if (match->exact) {
 		match_exact(pool, match);
 	} else if (first) {
-		match->covered = pool->server_count[SERVER_LOGIN] - pool->apart_logins + pool->server_count[SERVER_TESTED];
+		match->covered = pool->server_count[SERVER_LOGIN] - pool->apart_logins +
+				 pool->server_count[SERVER_TESTED];
 		if (match->covered > waiting)
 			match->covered = waiting;
 		match->idle = pool_idle_for(pool, first);
@@ -148,15 +168,17 @@ static struct pool_server *pool_longest_idle(const struct pool *pool)
 	return node ? server_at(node) : NULL;
 }
 
-/* Returns how many idle servers of other pools of the database (`of_user`: of the user) can be closed for this pool, and sets
-   *longest to the one that is idle longest, or NULL. A pool with waiting clients needs its idle servers itself. */
+/* Returns how many idle servers of other pools of the database (`of_user`: of the user) can be
+   closed for this pool, and sets *longest to the one that is idle longest, or NULL. A pool with
+   waiting clients needs its idle servers itself. */
 static int64_t evictable(const struct pool *pool, bool of_user, struct pool_server **longest)
 {
 	int64_t count = 0;
 
 	*longest = NULL;
 	LIST_EACH(node, of_user ? &pool->user->members : &pool->database->members) {
-		const struct pool *other = of_user ? LIST_OBJECT(node, struct pool, of_user) : LIST_OBJECT(node, struct pool, of_database);
+		const struct pool *other = of_user ? LIST_OBJECT(node, struct pool, of_user)
+						   : LIST_OBJECT(node, struct pool, of_database);
 		struct pool_server *server = pool_longest_idle(other);
 
 		if (other == pool || other->client_count[CLIENT_WAITING] > 0 || !server)
@@ -168,7 +190,8 @@ static int64_t evictable(const struct pool *pool, bool of_user, struct pool_serv
 	return count;
 }
 
-/* Returns how many servers can still serve a client: servers without a close_reason, also those that log in if `with_logins`. */
+/* Returns how many servers can still serve a client: servers without a close_reason, also those
+   that log in if `with_logins`. */
 static int count_usable(const struct pool *pool, bool with_logins)
 {
 	int count = 0;
@@ -177,7 +200,8 @@ static int count_usable(const struct pool *pool, bool with_logins)
 		if (state == SERVER_LISTENING || (state == SERVER_LOGIN && !with_logins))
 			continue;
 		LIST_EACH(node, &pool->servers[state])
-			count += !server_is_apart(server_at(node)) && server_at(node)->close_reason == REASON_NONE;
+			count += !server_is_apart(server_at(node)) &&
+				 server_at(node)->close_reason == REASON_NONE;
 	}
 	return count;
 }
@@ -189,32 +213,42 @@ bool pool_refuses(const struct pool *pool, const struct pool_client *client, use
 
 	/* a client that waits tries each host once, even if server_login_retry is 0 */
 	return pool->login_failed && count_usable(pool, true) == 0 &&
-	       (since < SETTINGS(pool)->server_login_retry || since <= 0 || (waits && pool->login_failed_at >= client->since));
+	       (since < SETTINGS(pool)->server_login_retry || since <= 0 ||
+		(waits && pool->login_failed_at >= client->since));
 }
 
-/* Returns the next client that is to get the error of the failed login, or NULL if all clients wait or will be served by other
-   servers. */
+/* Returns the next client that is to get the error of the failed login, or NULL if all clients wait
+   or will be served by other servers. */
 static struct pool_client *pool_refusable(const struct pool *pool)
 {
 	const struct list *queue = &pool->clients[CLIENT_WAITING];
-	bool is_lasting = pool->login_failure == FAILURE_LASTING || pool->login_failure == FAILURE_MISSING;
+	bool is_lasting = pool->login_failure == FAILURE_LASTING ||
+			  pool->login_failure == FAILURE_MISSING;
 	bool logins_wait = pool->pools->conf->settings.server_down == SERVER_DOWN_WAIT;
 	struct pool_client *login = client_first(pool, CLIENT_WAITING_LOGIN);
 
-	/* After a lasting failure a login in progress can still succeed: the clients get the error when the last login has failed. */
+	/* After a lasting failure a login in progress can still succeed: the clients get the error
+	   when the last login has failed. */
 	if (!pool->login_failed || count_usable(pool, is_lasting) > 0)
 		return NULL;
-	/* a reader may leave; others wait for the next answer of the host (set_suits() of role.c) */
+	/* a reader may leave; others wait for the next answer of the host (set_suits() of
+	   role.c) */
 	if (pool->host && pool->login_failure == FAILURE_PASSING)
-		return client_first(pool, CLIENT_WAITING) ? client_first(pool, CLIENT_WAITING) : client_first(pool, CLIENT_WAITING_LOGIN);
+		return client_first(pool, CLIENT_WAITING)
+			       ? client_first(pool, CLIENT_WAITING)
+			       : client_first(pool, CLIENT_WAITING_LOGIN);
 	if (is_lasting && client_first(pool, CLIENT_WAITING))
 		return client_first(pool, CLIENT_WAITING);
-	/* Otherwise a query that began to wait after the logins began to fail gets the error. The queue is in the order of arrival. */
-	for (struct list *node = queue->prev; !is_lasting && node != queue && client_at(node)->since > pool->login_failing_since; node = node->prev) {
+	/* Otherwise a query that began to wait after the logins began to fail gets the error. The
+	   queue is in the order of arrival. */
+	for (struct list *node = queue->prev;
+	     !is_lasting && node != queue && client_at(node)->since > pool->login_failing_since;
+	     node = node->prev) {
 		if (!logins_wait || !(client_at(node)->is_internal || client_at(node)->is_login))
 			return client_at(node);
 	}
-	/* With server_down = wait, a login that came after a lasting failure waits for the next attempt. */
+	/* With server_down = wait, a login that came after a lasting failure waits for the next
+	   attempt. */
 	if (logins_wait)
 		return is_lasting && login && login->since <= pool->login_failed_at ? login : NULL;
 	LIST_EACH(node, queue) {
@@ -224,23 +258,25 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 	return login;
 }
 
-/* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with a delay of 0, a server that
-   answered in this turn need not be tested again. */
-static ALWAYS_INLINE bool is_stale(const struct pool *pool, usec_t now)
+/* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with
+   a delay of 0, a server that answered in this turn need not be tested again. */
+static ALWAYS_INLINE bool schedule_is_stale(const struct pool *pool, usec_t now)
 {
 	const struct list *head = &pool->servers[SERVER_IDLE];
 
-	return head->prev != head && now - server_at(head->prev)->since > pool->pools->conf->settings.server_check_delay;
+	return head->prev != head &&
+	       now - server_at(head->prev)->since > pool->pools->conf->settings.server_check_delay;
 }
 
-/* Moves servers that are idle for longer than server_check_delay to USED. A server that was opened for one client only is not tested: a walsender
-   need not understand SQL, and its end is noticed by reading. */
+/* Moves servers that are idle for longer than server_check_delay to USED. A server that was opened
+   for one client only is not tested: a walsender need not understand SQL, and its end is noticed by
+   reading. */
 static void pool_age(struct pool *pool, usec_t now)
 {
 	const char *check = pool->pools->conf->settings.server_check_query;
 	struct list *head = &pool->servers[SERVER_IDLE], *node = head->prev, *next;
 
-	for (; check && *check && is_stale(pool, now) && node != head; node = next) {
+	for (; check && *check && schedule_is_stale(pool, now) && node != head; node = next) {
 		next = node->prev;
 		if (now - server_at(node)->since <= pool->pools->conf->settings.server_check_delay)
 			return;
@@ -257,7 +293,7 @@ static NEVER_INLINE struct pool_server *want_special(struct pool_client *client,
 	if (!pool_client_route(client, now))
 		return NULL;
 	pool = client->pool;
-	if (is_stale(pool, now))
+	if (schedule_is_stale(pool, now))
 		pool_age(pool, now);
 	if (pool->client_count[CLIENT_WAITING] > 0 || pool_is_held(pool) || pool->suits == 0)
 		return NULL;
@@ -270,12 +306,14 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	struct pool_server *server = NULL;
 
 	ASSERT(client->state == CLIENT_IDLE);
-	if (is_stale(pool, now))
+	if (schedule_is_stale(pool, now))
 		pool_age(pool, now);
-	if (!pool->is_plain && (!(pool->stays >> client->target & 1) || client->is_held | client->listens | client->settles))
+	if (!pool->is_plain && (!(pool->stays >> client->target & 1) ||
+				client->is_held | client->listens | client->settles))
 		server = want_special(client, now);
 	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
-		server = first_fitting(pool, SERVER_IDLE, client, pool->pools->conf->settings.server_round_robin);
+		server = first_fitting(pool, SERVER_IDLE, client,
+				       pool->pools->conf->settings.server_round_robin);
 	if (server) {
 		pool_link(server, client, now);
 		return server;
@@ -290,7 +328,8 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 static void pool_look(const struct pool *pool, usec_t now, struct pool_view *view)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
-	const struct pool_client *query = client_first(pool, CLIENT_WAITING), *login = client_first(pool, CLIENT_WAITING_LOGIN);
+	const struct pool_client *query = client_first(pool, CLIENT_WAITING),
+				 *login = client_first(pool, CLIENT_WAITING_LOGIN);
 	struct pool_server *longest;
 	struct pool_match match;
 
@@ -321,15 +360,18 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
 	/*
-	 * The name of a missing database is no fault of the server; look-ups, which need no password, wait all the same. A full server is
-	 * not tried again at once, even if server_login_retry is 0, and for some time only one login is in progress.
+	 * The name of a missing database is no fault of the server; look-ups, which need no
+	 * password, wait all the same. A full server is not tried again at once, even if
+	 * server_login_retry is 0, and for some time only one login is in progress.
 	 */
 	view->login_retry = settings->server_login_retry;
 	if (pool->login_failure == FAILURE_MISSING && !pool_is_for_internal(pool))
 		view->login_retry = 0;
 	if (pool->login_failure == FAILURE_FULL && view->login_retry < POOL_LOOK_EVERY)
 		view->login_retry = POOL_LOOK_EVERY;
-	view->logins_at_once = pool->full_at > 0 && now - pool->full_at < FULL_LASTS ? 1 : pool->logins_succeeded + 1;
+	view->logins_at_once = pool->full_at > 0 && now - pool->full_at < FULL_LASTS
+				       ? 1
+				       : pool->logins_succeeded + 1;
 	view->reserve_timeout = settings->reserve_pool_timeout;
 	view->size = pool->allowed.size;
 	view->reserve = pool->allowed.reserve;
@@ -338,7 +380,8 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->user_servers = pool->user->servers;
 	view->user_limit = user_max_servers(pool->pools, pool->user);
 	view->internal_servers = pool->pools->internal_servers;
-	view->internal_limit = pool_is_for_internal(pool) ? settings->max_auth_query_connections : 0;
+	view->internal_limit = pool_is_for_internal(pool) ? settings->max_auth_query_connections
+							  : 0;
 	/* These counts walk over pools, so they are computed only if the limit is reached. */
 	if (is_reached(view->database_servers, view->database_limit))
 		view->database_evictable = evictable(pool, false, &longest);
@@ -351,7 +394,7 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 /* ---- carrying verdicts out ---- */
 
 /* Carries out one verdict. Returns false when the pool is done for this turn. */
-static bool step(struct pool *pool, usec_t now)
+static bool schedule_step(struct pool *pool, usec_t now)
 {
 	const struct pool_ops *ops = pool->pools->ops;
 	struct pool_client *query, *login, *refused;
@@ -359,7 +402,8 @@ static bool step(struct pool *pool, usec_t now)
 	struct pool_view view;
 	struct pool_match match;
 	struct pool_verdict verdict;
-	bool is_hold, is_draining, had_failed = pool->login_failed, was_held = !list_is_empty(&pool->held_by_host);
+	bool is_hold, is_draining, had_failed = pool->login_failed,
+				   was_held = !list_is_empty(&pool->held_by_host);
 	int live = pool->live;
 	usec_t waiting_since;
 
@@ -372,7 +416,8 @@ static bool step(struct pool *pool, usec_t now)
 	if (verdict.action != POOL_LEND)
 		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
-	set_held(pool, &pool->database->held, &pool->held_by_database, pool->held_by == LIMIT_DATABASE);
+	set_held(pool, &pool->database->held, &pool->held_by_database,
+		 pool->held_by == LIMIT_DATABASE);
 	set_held(pool, &pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
 	set_held(pool, &pool->pools->held, &pool->held_by_host, pool->held_by == LIMIT_HOST);
 	if (pool->held_by == LIMIT_HOST && !pool->pools->are_hosts_scarce)
@@ -381,7 +426,8 @@ static bool step(struct pool *pool, usec_t now)
 		if (was_held && verdict.limit != LIMIT_HOST)
 			pool_hosts_wake(pool);
 		/* a server that a client with pins gives back can work for another client */
-		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE && verdict.limit != LIMIT_USER && verdict.limit != LIMIT_HOST)
+		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE &&
+		    verdict.limit != LIMIT_USER && verdict.limit != LIMIT_HOST)
 			return false;
 		return pool->pinned > 0 && view.waiting > view.covered && ops->yield(pool);
 	}
@@ -407,7 +453,9 @@ static bool step(struct pool *pool, usec_t now)
 		return pool->live > live || (pool->login_failed && !had_failed);
 	case POOL_REPLACE:
 		return server_drop(pool_longest_idle(pool),
-				   match.unserved && match.unserved->dedicated != 0 ? REASON_EVICTED : REASON_REPLACED);
+				   match.unserved && match.unserved->dedicated != 0
+					   ? REASON_EVICTED
+					   : REASON_REPLACED);
 	case POOL_EVICT_FOR_DATABASE:
 	case POOL_EVICT_FOR_USER:
 	case POOL_EVICT_FOR_HOST:
@@ -426,7 +474,8 @@ static bool step(struct pool *pool, usec_t now)
 		if (!is_draining && pool->host && pool->login_failure == FAILURE_PASSING)
 			return false;
 		pool->missed |= !is_draining;
-		ops->refuse(refused, is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
+		ops->refuse(refused,
+			    is_draining ? REASON_SERVER_SHUTTING_DOWN : REASON_LOGIN_FAILING);
 		return refused->state == CLIENT_DEAD;
 	case POOL_HOLD:
 		break;
@@ -443,12 +492,14 @@ static void schedule_pool(struct pool *pool, usec_t now)
 	struct pool_client *cancel;
 
 	while ((cancel = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
-	       (size == 0 || pool->apart_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
+	       (size == 0 ||
+		pool->apart_logins + pool->server_count[SERVER_ACTIVE_CANCEL] < 2 * size)) {
 		ops->dial_cancel(pool, cancel);
 		if (cancel->state == CLIENT_WAITING_CANCEL)
 			break;
 	}
-	while (pool->pinned > 0 && (is_paused || pool->pools->draining == POOL_DRAIN_SERVERS) && ops->yield(pool))
+	while (pool->pinned > 0 && (is_paused || pool->pools->draining == POOL_DRAIN_SERVERS) &&
+	       ops->yield(pool))
 		;
 	if (is_paused)
 		pool_close_idle(pool);
@@ -464,7 +515,7 @@ static void schedule_pool(struct pool *pool, usec_t now)
 	}
 	pool->idle_marked = false;
 	pool_age(pool, now);
-	while (step(pool, now))
+	while (schedule_step(pool, now))
 		;
 	/* servers that were opened for one client, if that client has ended */
 	node = idle->next;
@@ -502,22 +553,27 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
 /* ---- periodic work ---- */
 
 /*
- * Server lifetimes and idle timeouts, timeouts in the queue, min_pool_size, unused pools, ends of statistics periods. This is done several times a
- * second for every pool, so a pool without due work must cost little: the lists are in order of time, and only their ends are examined.
+ * Server lifetimes and idle timeouts, timeouts in the queue, min_pool_size, unused pools, ends of
+ * statistics periods. This is done several times a second for every pool, so a pool without due
+ * work must cost little: the lists are in order of time, and only their ends are examined.
  *
- * Invariant: this part closes only servers without a client and refuses only clients without a server.
+ * Invariant: this part closes only servers without a client and refuses only clients without a
+ * server.
  */
-/* Closes unused servers that have reached server_lifetime, the server that was opened first at first. At least lifetime / size passes between two
-   closes, so that a pool does not lose all its servers at the same time. */
+/* Closes unused servers that have reached server_lifetime, the server that was opened first at
+   first. At least lifetime / size passes between two closes, so that a pool does not lose all its
+   servers at the same time. */
 static void close_aged(struct pool *pool, usec_t now)
 {
 	static const enum server_state states[] = { SERVER_USED, SERVER_IDLE };
-	usec_t lifetime = pool->allowed.server_lifetime, since_last = now - pool->pools->maintained_at;
+	usec_t lifetime = pool->allowed.server_lifetime,
+	       since_last = now - pool->pools->maintained_at;
 	int64_t size = pool->allowed.size > 0 ? pool->allowed.size : pool->live;
 	usec_t gap = size > 0 ? lifetime / size : 0, due = pool->last_lifetime_close;
 	usec_t grace = gap > since_last ? gap : since_last;
 
-	/* Closes that were due since the last maintenance are made up for, but not closes from an earlier quiet period. */
+	/* Closes that were due since the last maintenance are made up for, but not closes from an
+	   earlier quiet period. */
 	if (due < now - grace)
 		due = now - grace;
 	while (due + gap <= now) {
@@ -527,7 +583,8 @@ static void close_aged(struct pool *pool, usec_t now)
 			LIST_EACH(node, &pool->servers[states[i]]) {
 				struct pool_server *server = server_at(node);
 
-				/* With a lifetime of 0, a server that has not served a client yet may still serve one. */
+				/* With a lifetime of 0, a server that has not served a client yet
+				   may still serve one. */
 				if (lifetime == 0 ? !server->lent : now - server->opened < lifetime)
 					continue;
 				if (!oldest || server->opened < oldest->opened)
@@ -547,7 +604,8 @@ static int64_t pool_floor(const struct pool *pool)
 	const struct database *database = pool->database;
 	int64_t least = pool->allowed.min_size, size = pool->allowed.size;
 
-	if (pool_is_paused(pool) || (database->stray && database->automatic) || database->removed || pool->pools->draining != POOL_DRAIN_NO)
+	if (pool_is_paused(pool) || (database->stray && database->automatic) || database->removed ||
+	    pool->pools->draining != POOL_DRAIN_NO)
 		return 0;
 	if (!pool_is_forced(pool) && pool_clients(pool) == 0)
 		return 0;
@@ -557,7 +615,8 @@ static int64_t pool_floor(const struct pool *pool)
 	return size > 0 && least > size ? size : least;
 }
 
-/* Opens a server for min_pool_size, or to probe a server that is down. Evicts no other server for these. */
+/* Opens a server for min_pool_size, or to probe a server that is down. Evicts no other server for
+   these. */
 static void pool_open_unasked(struct pool *pool, usec_t now)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
@@ -567,37 +626,47 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) || pool->suits == 0 ||
 	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
 	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
-	    (pool_is_for_internal(pool) && is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)) ||
-	    (SETTINGS(pool)->max_host_connections > 0 && pool_places(pool) && pool_hosts_are_full(pool, now)))
+	    (pool_is_for_internal(pool) &&
+	     is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)) ||
+	    (SETTINGS(pool)->max_host_connections > 0 && pool_places(pool) &&
+	     pool_hosts_are_full(pool, now)))
 		return;
 	/* min_pool_size: one server at a time, and only if no client waits. */
-	if (is_below_floor && !(pool->login_failed && now - pool->login_failed_at < settings->server_login_retry) &&
-	    pool->server_count[SERVER_LOGIN] == pool->apart_logins && pool->client_count[CLIENT_WAITING] == 0 &&
+	if (is_below_floor &&
+	    !(pool->login_failed && now - pool->login_failed_at < settings->server_login_retry) &&
+	    pool->server_count[SERVER_LOGIN] == pool->apart_logins &&
+	    pool->client_count[CLIENT_WAITING] == 0 &&
 	    pool->client_count[CLIENT_WAITING_LOGIN] == 0)
 		pool->pools->ops->dial(pool, NULL);
-	/* server_login_retry protects a server from failing logins. A restarted server is back sooner, so it is probed twice a
-	   second. Without clients there is no probe, unless a client got the error and has left. */
+	/* server_login_retry protects a server from failing logins. A restarted server is back
+	   sooner, so it is probed twice a second. Without clients there is no probe, unless a
+	   client got the error and has left. */
 	if (!pool->login_failed || now - pool->login_failed_at < POOL_LOOK_EVERY ||
-	    (pool->login_failure != FAILURE_AWAY && pool->login_failure != FAILURE_BUSY && pool->login_failure != FAILURE_FULL))
+	    (pool->login_failure != FAILURE_AWAY && pool->login_failure != FAILURE_BUSY &&
+	     pool->login_failure != FAILURE_FULL))
 		return;
-	if ((pool_clients(pool) == 0 && !pool->missed) || count_usable(pool, true) > 0 || is_reached(pool->live, pool->allowed.size) ||
-	    pool->database->removed || pool->pools->draining == POOL_DRAIN_SERVERS)
+	if ((pool_clients(pool) == 0 && !pool->missed) || count_usable(pool, true) > 0 ||
+	    is_reached(pool->live, pool->allowed.size) || pool->database->removed ||
+	    pool->pools->draining == POOL_DRAIN_SERVERS)
 		return;
 	pool->missed = false;
 	pool_match(pool, &match);
-	pool->pools->ops->dial(pool, match.unserved ? match.unserved : client_first(pool, CLIENT_WAITING_LOGIN));
+	pool->pools->ops->dial(pool, match.unserved ? match.unserved
+						    : client_first(pool, CLIENT_WAITING_LOGIN));
 }
 
 static void maintain_servers(struct pool *pool, usec_t now)
 {
 	int64_t size = pool->allowed.size, most = size + pool->allowed.reserve;
 	usec_t timeout = SETTINGS(pool)->server_idle_timeout;
-	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE, SERVER_USED };
+	static const enum server_state states[] = { SERVER_LOGIN, SERVER_TESTED, SERVER_IDLE,
+						    SERVER_USED };
 	bool is_unwanted = pool_is_unwanted(pool);
 	struct pool_server *server;
 
-	/* Servers that only look-ups have used: if no client has logged in to the database and no login needs them, or, when a look-up of another
-	   pool waits for max_auth_query_connections, the idle servers. */
+	/* Servers that only look-ups have used: if no client has logged in to the database and no
+	   login needs them, or, when a look-up of another pool waits for
+	   max_auth_query_connections, the idle servers. */
 	for (int i = 0; pool->pools->internal_servers > 0 && i < 4; i++) {
 		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
 
@@ -612,11 +681,13 @@ static void maintain_servers(struct pool *pool, usec_t now)
 	}
 	pool_age(pool, now);
 	/* After pool_size was lowered. Reserve connections stay until their idle timeout. */
-	while (size > 0 && pool->live > most && (server = pool_longest_idle(pool)) != NULL && server_drop(server, REASON_TOO_MANY_SERVERS))
+	while (size > 0 && pool->live > most && (server = pool_longest_idle(pool)) != NULL &&
+	       server_drop(server, REASON_TOO_MANY_SERVERS))
 		;
 	if (pool_longest_idle(pool))
 		close_aged(pool, now);
-	while (timeout > 0 && (server = pool_longest_idle(pool)) != NULL && pool->live > pool_floor(pool) && now - server->since >= timeout &&
+	while (timeout > 0 && (server = pool_longest_idle(pool)) != NULL &&
+	       pool->live > pool_floor(pool) && now - server->since >= timeout &&
 	       server_drop(server, REASON_SERVER_IDLE))
 		;
 	pool_open_unasked(pool, now);
@@ -630,11 +701,15 @@ static void refuse_overdue(struct pool *pool, enum client_state state, usec_t no
 	while (node != head) {
 		struct pool_client *client = client_at(node);
 		const struct user *user = client->login_user;
-		usec_t query = first_set(OF_USER(user, query_timeout), CONF_UNSET, set->query_timeout);
-		usec_t wait = first_set(OF_USER(user, query_wait_timeout), pool->database->conf->query_wait_timeout, set->query_wait_timeout);
+		usec_t query = first_set(OF_USER(user, query_timeout), CONF_UNSET,
+					 set->query_timeout);
+		usec_t wait = first_set(OF_USER(user, query_wait_timeout),
+					pool->database->conf->query_wait_timeout,
+					set->query_wait_timeout);
 		enum close_reason why = REASON_NONE;
 
-		/* query_timeout includes the wait and the time of a PAUSE; query_wait_timeout does not include a PAUSE */
+		/* query_timeout includes the wait and the time of a PAUSE; query_wait_timeout does
+		   not include a PAUSE */
 		if (query > 0 && now - client->since >= query)
 			why = REASON_QUERY_TIMEOUT_WAITING;
 		else if (wait > 0 && !pool_is_held(pool) && pool_waited(client, now) >= wait)
@@ -656,7 +731,8 @@ static void refuse_overdue(struct pool *pool, enum client_state state, usec_t no
 
 static void maintain_clients(struct pool *pool, usec_t now)
 {
-	usec_t timeout = SETTINGS(pool)->cancel_wait_timeout, patience = SETTINGS(pool)->query_wait_notify;
+	usec_t timeout = SETTINGS(pool)->cancel_wait_timeout,
+	       patience = SETTINGS(pool)->query_wait_notify;
 	struct list *head = &pool->clients[CLIENT_WAITING], *node;
 	struct pool_client *first;
 
@@ -681,7 +757,8 @@ static void maintain_clients(struct pool *pool, usec_t now)
 		/* The client may have ended while the notice was sent. */
 		node = client->state == CLIENT_WAITING ? node->next : before->next;
 	}
-	while (timeout > 0 && (first = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL && now - first->since >= timeout) {
+	while (timeout > 0 && (first = client_first(pool, CLIENT_WAITING_CANCEL)) != NULL &&
+	       now - first->since >= timeout) {
 		pool->pools->ops->refuse(first, REASON_CANCEL_WAIT_TIMEOUT);
 		if (first->state != CLIENT_DEAD)
 			break;
