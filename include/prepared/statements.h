@@ -7,7 +7,8 @@
 #include <string.h>
 
 /*
- * The tables of the room: names and unnamed statement of a client; entries and journal of a server. See statements.c.
+ * The tables of the room: names and unnamed statement of a client; entries and journal of a server.
+ * See statements.c.
  */
 
 /* The kinds of messages in the journal. The values are part of the handover record. */
@@ -22,11 +23,14 @@ enum op_kind {
 	OP_UNNAMED,		/* Parse or Close of the unnamed statement */
 	OP_UNNAMED_REPARSE,	/* Parse by pgweir of the client's unnamed statement */
 	OP_UNNAMED_QUERY,	/* Query of the client, which ends the unnamed statement */
-	OP_BEFORE_SQL,		/* Close, Parse or Sync by pgweir before SQL that names statements */
+	/* Close, Parse or Sync by pgweir before SQL that names statements */
+	OP_BEFORE_SQL,
 	OP_DESCRIBE,		/* Describe by pgweir, to compare types */
-	OP_TYPES_DIFFER,	/* in place of a use of a statement with other types than the client received: fails */
+	/* in place of a use of a statement with other types than the client received: fails */
+	OP_TYPES_DIFFER,
 	OP_NAME_TOO_LONG,	/* in place of a message with a long name: fails */
-	OP_LEARN		/* Describe by pgweir before a Bind of the unnamed statement, to know its types */
+	/* Describe by pgweir before a Bind of the unnamed statement, to know its types */
+	OP_LEARN
 };
 
 static inline bool op_changes_entry(const struct prepared_op *op)
@@ -42,7 +46,8 @@ static inline bool op_changes_name(const struct prepared_op *op)
 	return op->name && (op->kind == OP_PARSE || op->kind == OP_KNOWN || op->kind == OP_CLOSE);
 }
 
-/* Return the table, and create it on first use. NULL: no memory, or no random bytes for the server's names. */
+/* Return the table, and create it on first use. NULL: no memory, or no random bytes for the
+   server's names. */
 static inline struct prepared_client *prepared_client_of(struct client *c)
 {
 	if (c->prepared || !(c->prepared = mem_try(sizeof(*c->prepared))))
@@ -54,11 +59,12 @@ struct prepared_server *prepared_server_of(struct server *server);
 
 /* ---- the unnamed statement of a client ---- */
 
-/* A change (OP_UNNAMED, OP_UNNAMED_QUERY) is sent: enters it in the journal. With `has_text` the caller appends the new text to client->text, which is
-   empty now. False: no memory. */
-bool unnamed_change_sent(struct prepared_client *client, struct prepared_server *server, enum op_kind kind, bool has_text, uint32_t batch);
-/* A change, or a Parse by pgweir, is sent: the server's unnamed statement becomes this client's, unless the message is
-   skipped. `had`: it is already. */
+/* A change (OP_UNNAMED, OP_UNNAMED_QUERY) is sent: enters it in the journal. With `has_text` the
+   caller appends the new text to client->text, which is empty now. False: no memory. */
+bool unnamed_change_sent(struct prepared_client *client, struct prepared_server *server,
+			 enum op_kind kind, bool has_text, uint32_t batch);
+/* A change, or a Parse by pgweir, is sent: the server's unnamed statement becomes this client's,
+   unless the message is skipped. `had`: it is already. */
 void unnamed_parse_sent(struct client *client, struct server *server, bool had);
 /* The text is unknown from now on, except for changes in flight. */
 static inline void unnamed_forget(struct prepared_client *c)
@@ -70,7 +76,8 @@ static inline void unnamed_forget(struct prepared_client *c)
 
 /* ---- names of a client ---- */
 
-/* Significant bytes of a name: NAMEDATALEN of PostgreSQL without the NUL. PostgreSQL truncates names in its table, but not in errors. */
+/* Significant bytes of a name: NAMEDATALEN of PostgreSQL without the NUL. PostgreSQL truncates
+   names in its table, but not in errors. */
 #define NAME_SIGNIFICANT 63
 
 static inline bool name_is_same(const struct prepared_name *n, const char *text)
@@ -83,34 +90,41 @@ static inline size_t name_cost(size_t name_size, size_t body_size)
 	return sizeof(struct prepared_name) + name_size + sizeof(struct statement) + body_size;
 }
 /* `size` includes the NUL. NULL: no such name. */
-struct prepared_name *name_find(const struct prepared_client *client, const char *text, size_t size);
-/* Returns a new name without a statement. With a client it is in the table, which owns the reference; with NULL the caller owns it: name_drop().
-   NULL: no memory. */
+struct prepared_name *name_find(const struct prepared_client *client, const char *text,
+				size_t size);
+/* Returns a new name without a statement. With a client it is in the table, which owns the
+   reference; with NULL the caller owns it: name_drop(). NULL: no memory. */
 struct prepared_name *name_new(struct prepared_client *client, const char *text, size_t size);
 /* The only writer of name->sent. */
 void name_set_sent(struct world *world, struct prepared_name *name, struct statement *statement);
 /* Drops a reference and sets *name to NULL; NULL is allowed. */
 void name_drop(struct world *world, struct prepared_name **name);
 /* A message is sent after which the name has this statement (NULL: none). */
-void name_change_sent(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *statement, uint32_t batch);
-/* The name has this statement of the same text from now on; while a change is in flight, only until its answer. Keeps the first statement in
-   `original`, unless that is private. */
-void name_move(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *statement);
-/* The statement is unknown from now on, except for changes in flight. The name may be freed, as by op_change_ended(). */
+void name_change_sent(struct world *world, struct prepared_client *client,
+		      struct prepared_name *name, struct statement *statement, uint32_t batch);
+/* The name has this statement of the same text from now on; while a change is in flight, only until
+   its answer. Keeps the first statement in `original`, unless that is private. */
+void name_move(struct world *world, struct prepared_client *client, struct prepared_name *name,
+	       struct statement *statement);
+/* The statement is unknown from now on, except for changes in flight. The name may be freed, as by
+   op_change_ended(). */
 void name_forget(struct world *world, struct prepared_client *client, struct prepared_name *name);
 /* Sets the statements of a new name of the table from a handover; NULL is allowed. */
-void name_restore(struct world *world, struct prepared_client *client, struct prepared_name *name, struct statement *sent, struct statement *confirmed);
+void name_restore(struct world *world, struct prepared_client *client, struct prepared_name *name,
+		  struct statement *sent, struct statement *confirmed);
 /* Frees the client's record of SQL that names statements. */
 void sql_record_free(struct world *world, struct prepared_client *client);
 
 /* ---- entries of a server ---- */
 
 /* NULL: the statement has no entry. */
-static inline struct prepared_entry *entry_find(const struct prepared_server *s, const struct statement *st)
+static inline struct prepared_entry *entry_find(const struct prepared_server *s,
+						const struct statement *st)
 {
 	struct prepared_entry *found;
 
-	HASH_FIND_BYHASHVALUE(hh, s->entries, &st->number, sizeof(st->number), (unsigned)st->number, found);
+	HASH_FIND_BYHASHVALUE(hh, s->entries, &st->number, sizeof(st->number), (unsigned)st->number,
+			      found);
 	return found;
 }
 /* Bytes that an entry counts for in prepared_server.bytes. */
@@ -129,10 +143,13 @@ static inline void entry_used(struct prepared_server *s, struct prepared_entry *
 	list_remove(&e->lru_link);
 	list_append(&s->lru, &e->lru_link);
 }
-/* A Parse (`present`) or Close of the statement is sent. False: no memory; a Close does not fail. */
-bool entry_change_sent(struct prepared_server *server, struct statement *statement, bool present, uint32_t batch);
+/* A Parse (`present`) or Close of the statement is sent. False: no memory; a Close does not
+   fail. */
+bool entry_change_sent(struct prepared_server *server, struct statement *statement, bool present,
+		       uint32_t batch);
 /* Sets the confirmed state. */
-void entry_confirm(struct prepared_server *server, struct prepared_entry *entry, bool present, enum parse_validity validity);
+void entry_confirm(struct prepared_server *server, struct prepared_entry *entry, bool present,
+		   enum parse_validity validity);
 
 /* ---- the journal of a server ---- */
 
@@ -141,15 +158,19 @@ static inline struct prepared_op *op_at(const struct prepared_server *s, uint32_
 {
 	return &s->ops[(s->op_first + i) & (s->op_capacity - 1)];
 }
-/* Appends an operation, with references to name and statement, for a message that is entered in the ledger with MARK_PREPARED. False: no memory. */
-bool op_push(struct prepared_server *server, enum op_kind kind, struct prepared_name *name, struct statement *statement);
+/* Appends an operation, with references to name and statement, for a message that is entered in the
+   ledger with MARK_PREPARED. False: no memory. */
+bool op_push(struct prepared_server *server, enum op_kind kind, struct prepared_name *name,
+	     struct statement *statement);
 /* The validity of the i-th oldest operation, a Parse by pgweir, after the reports so far. */
 enum parse_validity op_validity(const struct prepared_server *server, uint32_t i);
 /* Removes the oldest operation and returns it with its current validity; op_release() frees it. */
 struct prepared_op op_take(struct prepared_server *server);
 void op_release(struct world *world, struct prepared_op *op);
-/* The changes of the operation that was taken succeeded (`done`), or failed or were skipped. Frees an entry that is absent, and a name without a
-   statement unless the journal has a reference. Client NULL: the client has gone. */
-void op_change_ended(struct world *world, struct prepared_server *server, struct prepared_client *client, const struct prepared_op *op, bool done);
+/* The changes of the operation that was taken succeeded (`done`), or failed or were skipped. Frees
+   an entry that is absent, and a name without a statement unless the journal has a reference.
+   Client NULL: the client has gone. */
+void op_change_ended(struct world *world, struct prepared_server *server,
+		     struct prepared_client *client, const struct prepared_op *op, bool done);
 
 #endif

@@ -1,19 +1,27 @@
 /*
- * Answers of servers to messages about prepared statements (request.c has the messages, statements.c the tables).
+ * Answers of servers to messages about prepared statements (request.c has the messages,
+ * statements.c the tables).
  *
- * For each message with MARK_PREPARED the ledger reports, in order, whether it succeeded, failed or was skipped; the oldest operation of
- * the journal is its record. Success confirms the change of the message; otherwise the change is dropped.
+ * For each message with MARK_PREPARED the ledger reports, in order, whether it succeeded, failed or
+ * was skipped; the oldest operation of the journal is its record. Success confirms the change of
+ * the message; otherwise the change is dropped.
  *
- * An error that names a statement has the server's name: the client gets its own. Some errors have further effects:
+ * An error that names a statement has the server's name: the client gets its own. Some errors have
+ * further effects:
  *
- *	0A000 cached plan must not change result type, or	a definition changed: the statement is retired
+ *	0A000 cached plan must not change result type, or	a definition changed: the statement
+ *								is retired
  *	XX000 cache lookup failed
- *	26000 for a statement that the server should have	a function deallocated it: nothing is known about the server's statements
- *								any more, and it is closed when its client releases it
- *	error of OP_TYPES_DIFFER, OP_NAME_TOO_LONG		the client gets the error that explains the refusal
+ *	26000 for a statement that the server should have	a function deallocated it: nothing
+ *								is known about the server's
+ *								statements any more, and it is
+ *								closed when its client releases it
+ *	error of OP_TYPES_DIFFER, OP_NAME_TOO_LONG		the client gets the error that
+ *								explains the refusal
  *
- * DEALLOCATE ALL and DISCARD ALL, found by the tag of CommandComplete, drop the statements that are confirmed at that point of the answers. Statements
- * that were prepared later in the same pipeline are still in flight, and stay.
+ * DEALLOCATE ALL and DISCARD ALL, found by the tag of CommandComplete, drop the statements that are
+ * confirmed at that point of the answers. Statements that were prepared later in the same pipeline
+ * are still in flight, and stay.
  */
 #include "prepared/prepared.h"
 
@@ -31,7 +39,8 @@
 
 /* ---- types ---- */
 
-/* FNV-1a. The key of hash_of() differs in each process, but names keep these hashes in an online restart. */
+/* FNV-1a. The key of hash_of() differs in each process, but names keep these hashes in an online
+   restart. */
 static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, size_t size)
 {
 	while (size-- > 0)
@@ -39,8 +48,8 @@ static uint64_t hash_bytes(uint64_t hash, const uint8_t *at, size_t size)
 	return hash;
 }
 
-/* Continues a hash, which is never 0. For a column it covers name, type and modifier, as PostgreSQL compares them for "cached plan must not change
-   result type". */
+/* Continues a hash, which is never 0. For a column it covers name, type and modifier, as PostgreSQL
+   compares them for "cached plan must not change result type". */
 static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -66,7 +75,9 @@ static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
 static uint64_t hash_of_nothing(void)
 {
 	static const uint8_t none[2] = { 0, 0 };
-	const struct pg_frame parameters = { .type = PGS_PARAMETER_TYPES, .size = 2, .body = none, .here = 2 };
+	const struct pg_frame parameters = {
+		.type = PGS_PARAMETER_TYPES, .size = 2, .body = none, .here = 2
+	};
 	const struct pg_frame result = { .type = PGS_NO_DATA, .body = none };
 
 	return hash_types(hash_types(0, &parameters), &result);
@@ -85,7 +96,8 @@ static ALWAYS_INLINE void unnamed_ended(struct server *s, bool done)
 		s->unnamed_of = 0;
 }
 
-static void describe_ended(struct server *s, struct client *c, const struct prepared_op *op, bool done)
+static void describe_ended(struct server *s, struct client *c, const struct prepared_op *op,
+			   bool done)
 {
 	struct prepared_server *ps = s->prepared;
 	struct prepared_entry *e = op->statement ? entry_find(ps, op->statement) : NULL;
@@ -98,8 +110,8 @@ static void describe_ended(struct server *s, struct client *c, const struct prep
 	ps->unnamed_describing = false;
 	if (!done || !c)
 		return;
-	/* The unnamed statement is the client's if it has the types that it had before. If these are
-	   unknown, only a text without parameters and result has the same. */
+	/* The unnamed statement is the client's if it has the types that it had before. If these
+	   are unknown, only a text without parameters and result has the same. */
 	types = &c->prepared->unnamed_types;
 	types->differ = ps->types != (types->hash ? types->hash : hash_of_nothing());
 	if (!types->differ)
@@ -107,7 +119,8 @@ static void describe_ended(struct server *s, struct client *c, const struct prep
 	s->unnamed_of = types->differ ? 0 : c->peer.id;
 }
 
-/* The client received these types with an answer. The name may have been closed, and have another statement, by now. */
+/* The client received these types with an answer. The name may have been closed, and have another
+   statement, by now. */
 static void types_received(const struct prepared_op *op, uint64_t types)
 {
 	if (op->name && op->name->sent == op->statement && !op->name->types)
@@ -117,7 +130,8 @@ static void types_received(const struct prepared_op *op, uint64_t types)
 }
 
 /* The operation succeeded (`done`), or failed or was skipped. */
-static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const struct prepared_op *op,
+				   bool done)
 {
 	const struct prepared_entry *e;
 
@@ -129,12 +143,13 @@ static ALWAYS_INLINE void op_ended(struct server *s, struct client *c, const str
 	else if (op->kind == OP_DESCRIBE)
 		describe_ended(s, c, op, done);
 	op_change_ended(s->peer.world, s->prepared, c ? c->prepared : NULL, op, done);
-	if (done && c && op->kind == OP_KNOWN && (e = entry_find(s->prepared, op->statement)) != NULL)
+	if (done && c && op->kind == OP_KNOWN &&
+	    (e = entry_find(s->prepared, op->statement)) != NULL)
 		types_received(op, e->types);
 }
 
-/* The `count` oldest operations were skipped. If the ledger is lost, they may have succeeded, and the client may know: then neither the new nor the old
-   statement is right for the client. */
+/* The `count` oldest operations were skipped. If the ledger is lost, they may have succeeded, and
+   the client may know: then neither the new nor the old statement is right for the client. */
 static void ops_skipped(struct server *s, struct client *c, uint32_t count)
 {
 	ASSERT(count <= s->prepared->op_count);
@@ -184,23 +199,27 @@ static bool error_has(const struct pg_frame *f, char field, const char *value)
 	return text && strcmp(text, value) == 0;
 }
 
-/* The text has another meaning now, or none. Only messages of internal errors are not translated: "cache lookup failed for type 16400", after the type
-   was dropped. */
-static bool is_stale(const struct pg_frame *f)
+/* The text has another meaning now, or none. Only messages of internal errors are not translated:
+   "cache lookup failed for type 16400", after the type was dropped. */
+static bool prepared_answer_is_stale(const struct pg_frame *f)
 {
 	static const char lookup_failed[] = "cache lookup failed for ";
 	const char *message = error_field(f, 'M');
 
 	if (error_has(f, 'C', "0A000"))
-		return error_has(f, 'R', "RevalidateCachedQuery") || error_has(f, 'M', "cached plan must not change result type");
-	return error_has(f, 'C', "XX000") && message && strncmp(message, lookup_failed, sizeof(lookup_failed) - 1) == 0;
+		return error_has(f, 'R', "RevalidateCachedQuery") ||
+		       error_has(f, 'M', "cached plan must not change result type");
+	return error_has(f, 'C', "XX000") && message &&
+	       strncmp(message, lookup_failed, sizeof(lookup_failed) - 1) == 0;
 }
 
 /* As PostgreSQL writes the error. Drivers recognize it by its routine, and prepare again. */
 static void build_types_differ(struct bytes *out)
 {
 	static const char *const fields[] = {
-		"SERROR", "VERROR", "C0A000", "Mcached plan must not change result type", "Fplancache.c", "RRevalidateCachedQuery",
+		"SERROR",	"VERROR",
+		"C0A000",	"Mcached plan must not change result type",
+		"Fplancache.c", "RRevalidateCachedQuery",
 	};
 	size_t mark = pg_begin(out, PGS_ERROR);
 
@@ -225,8 +244,10 @@ static void append_renamed(struct bytes *out, const char *text, const char *from
 	bytes_append_string(out, text);
 }
 
-/* Appends the text of any field with the client's names in place of the server's names in the client's SQL. `head`: their common beginning. */
-static void append_sql_renamed(struct bytes *out, const struct prepared_sql *sql, const char *head, const char *text)
+/* Appends the text of any field with the client's names in place of the server's names in the
+   client's SQL. `head`: their common beginning. */
+static void append_sql_renamed(struct bytes *out, const struct prepared_sql *sql, const char *head,
+			       const char *text)
 {
 	const char *found;
 
@@ -237,7 +258,8 @@ static void append_sql_renamed(struct bytes *out, const struct prepared_sql *sql
 		for (uint32_t i = 0; i < sql->count && !name; i++) {
 			const struct prepared_sql_name *n = &sql->names[i];
 
-			if (n->name && strncmp(end, n->end, n->end_size - 1u) == 0 && end[n->end_size - 1] == '"')
+			if (n->name && strncmp(end, n->end, n->end_size - 1u) == 0 &&
+			    end[n->end_size - 1] == '"')
 				name = n;
 		}
 		bytes_append(out, text, (size_t)(found - text) + (name ? 0 : STATEMENT_HEAD));
@@ -248,8 +270,10 @@ static void append_sql_renamed(struct bytes *out, const struct prepared_sql *sql
 	bytes_append_string(out, text);
 }
 
-/* Copies an error with new names: by `op` in its message, or, if that is NULL, by the client's SQL in all fields. */
-static void build_renamed(struct bytes *out, const struct pg_frame *f, const struct prepared_server *ps, const struct prepared_op *op,
+/* Copies an error with new names: by `op` in its message, or, if that is NULL, by the client's SQL
+   in all fields. */
+static void build_renamed(struct bytes *out, const struct pg_frame *f,
+			  const struct prepared_server *ps, const struct prepared_op *op,
 			  const struct prepared_sql *sql)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -259,7 +283,9 @@ static void build_renamed(struct bytes *out, const struct pg_frame *f, const str
 	uint8_t field;
 
 	if (op) {
-		end = op->statement ? op->statement->end : op->kind == OP_DUPLICATE ? STATEMENT_AGAIN : STATEMENT_NOWHERE;
+		end = op->statement		 ? op->statement->end
+		      : op->kind == OP_DUPLICATE ? STATEMENT_AGAIN
+						 : STATEMENT_NOWHERE;
 		statement_name(name, &ps->names, end, strlen(end) + 1);
 	}
 	snprintf(head, sizeof(head), "%.*s", STATEMENT_HEAD, ps->names.head);
@@ -291,7 +317,8 @@ static enum verdict send_error(struct client *c, struct bytes *error)
 }
 
 /* An error of the operation: the client may get another one. */
-static enum verdict op_failed(struct server *s, struct client *c, const struct pg_frame *f, const struct prepared_op *op)
+static enum verdict op_failed(struct server *s, struct client *c, const struct pg_frame *f,
+			      const struct prepared_op *op)
 {
 	struct statement *st = op->statement;
 	struct bytes out = BYTES_EMPTY;
@@ -302,11 +329,13 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 		return VERDICT_PASS;
 	is_unknown = error_has(f, 'C', "26000");
 	if (op->kind == OP_NAME_TOO_LONG && is_unknown) {
-		pg_build_report(&out, 'E', "ERROR", "42622", "name of a prepared statement or portal is too long", NULL,
-			       "PostgreSQL cuts names after 63 bytes.");
+		pg_build_report(&out, 'E', "ERROR", "42622",
+				"name of a prepared statement or portal is too long", NULL,
+				"PostgreSQL cuts names after 63 bytes.");
 		return send_error(c, &out);
 	}
-	if (is_unknown && (op->kind == OP_TYPES_DIFFER || (op->kind == OP_USE && st && st->changed))) {
+	if (is_unknown &&
+	    (op->kind == OP_TYPES_DIFFER || (op->kind == OP_USE && st && st->changed))) {
 		build_types_differ(&out);
 		return send_error(c, &out);
 	}
@@ -314,7 +343,7 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 		return VERDICT_PASS;
 	if (op->kind == OP_USE && st) {
 		e = entry_find(s->prepared, st);
-		if (is_stale(f))
+		if (prepared_answer_is_stale(f))
 			statement_retire(s->peer.world->statements, st);
 		else if (is_unknown && e && e->confirmed)
 			s->pooled.close_reason = REASON_STATEMENTS_UNKNOWN;
@@ -323,14 +352,17 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 	return send_error(c, &out);
 }
 
-/* The error says that a statement does not exist: the name that sql_plan() used for a statement with other types. */
-static bool is_of_types_that_differ(const struct prepared_sql *sql, const struct prepared_server *ps, const struct pg_frame *f)
+/* The error says that a statement does not exist: the name that sql_plan() used for a statement
+   with other types. */
+static bool is_of_types_that_differ(const struct prepared_sql *sql,
+				    const struct prepared_server *ps, const struct pg_frame *f)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
 	char nowhere[STATEMENT_NAME_MOST + QUOTES];
 	bool some = false;
 
-	snprintf(nowhere, sizeof(nowhere), "\"%.*s" STATEMENT_NOWHERE "\"", STATEMENT_HEAD, ps->names.head);
+	snprintf(nowhere, sizeof(nowhere), "\"%.*s" STATEMENT_NOWHERE "\"", STATEMENT_HEAD,
+		 ps->names.head);
 	for (uint32_t i = 0; i < sql->count; i++)
 		some |= sql->names[i].name && sql->names[i].types_differ;
 	while (some && pg_read_u8(&body) != 0)
@@ -365,8 +397,9 @@ enum verdict prepared_answered(struct server *s, struct client *c, const struct 
 	if (s->ledger.mark == MARK_PREPARED) {
 		struct prepared_op op = op_take(s->prepared);
 
-		/* A Parse of the unnamed statement that failed has dropped the statement before, unless the message itself is malformed (a text that is
-		   not in the client's encoding). The server's statement is unknown now, and may be another client's. */
+		/* A Parse of the unnamed statement that failed has dropped the statement before,
+		   unless the message itself is malformed (a text that is not in the client's
+		   encoding). The server's statement is unknown now, and may be another client's. */
 		if (s->ledger.mark_failed && op.kind == OP_UNNAMED && c)
 			c->prepared->has_confirmed_text = false;
 		if (s->ledger.mark_failed && op.kind == OP_UNNAMED_REPARSE)
@@ -378,7 +411,8 @@ enum verdict prepared_answered(struct server *s, struct client *c, const struct 
 				c->prepared->awaited = 0;
 			}
 			answer = op.is_internal ? VERDICT_SWALLOW : op_failed(s, c, f, &op);
-		} else if (op.kind == OP_DUPLICATE || op.kind == OP_TYPES_DIFFER || op.kind == OP_NAME_TOO_LONG) {
+		} else if (op.kind == OP_DUPLICATE || op.kind == OP_TYPES_DIFFER ||
+			   op.kind == OP_NAME_TOO_LONG) {
 			answer = VERDICT_INVALID;
 		}
 		op_release(s->peer.world, &op);
@@ -437,7 +471,8 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 		if (e)
 			e->types = ps->types;
 		types_received(op, ps->types);
-	} else if (op->kind != OP_DESCRIBE && !op->name && c && c->prepared && c->prepared->in_flight == 0) {
+	} else if (op->kind != OP_DESCRIBE && !op->name && c && c->prepared &&
+		   c->prepared->in_flight == 0) {
 		/* the unnamed statement, unless the client has changed it since */
 		types = &c->prepared->unnamed_types;
 		if (op->kind == OP_USE || types->hash == 0)
@@ -455,7 +490,8 @@ void prepared_meaning_changed(struct server *s, bool functions_only)
 	uint64_t last = statements_last(w->statements);
 
 	/* no statement was made since the last change in this turn */
-	if (!functions_only && altered->meaning_changed_at == last && altered->meaning_changed == w->now)
+	if (!functions_only && altered->meaning_changed_at == last &&
+	    altered->meaning_changed == w->now)
 		return;
 	if (!functions_only) {
 		altered->meaning_changed_at = last;
@@ -465,8 +501,11 @@ void prepared_meaning_changed(struct server *s, bool functions_only)
 		const struct conf_database *one = d->conf, *other = altered->conf;
 
 		/* two databases of the configuration may be one database of PostgreSQL */
-		if (strcmp(one->port, other->port) != 0 || (one->host != other->host && !(one->host && other->host && strcmp(one->host, other->host) == 0)) ||
-		    strcmp(one->dbname ? one->dbname : d->name, other->dbname ? other->dbname : altered->name) != 0)
+		if (strcmp(one->port, other->port) != 0 ||
+		    (one->host != other->host &&
+		     !(one->host && other->host && strcmp(one->host, other->host) == 0)) ||
+		    strcmp(one->dbname ? one->dbname : d->name,
+			   other->dbname ? other->dbname : altered->name) != 0)
 			continue;
 		if (!functions_only)
 			d->statements = 0;

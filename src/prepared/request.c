@@ -1,26 +1,36 @@
 /*
- * Messages of clients about prepared statements on a server that clients share: Parse, Bind, Describe and Close ("Extended Query" in
- * the PostgreSQL documentation), and Queries, which end the unnamed statement.
+ * Messages of clients about prepared statements on a server that clients share: Parse, Bind,
+ * Describe and Close ("Extended Query" in the PostgreSQL documentation), and Queries, which end the
+ * unnamed statement.
  *
- * A client's name stands for a statement (pg/statement.h), which each server knows by a name of its own:
+ * A client's name stands for a statement (pg/statement.h), which each server knows by a name of its
+ * own:
  *
- *	Parse		is forwarded under the server's name; if the server has the statement, pgweir answers
- *	Bind, Describe	are forwarded with the server's name; if the server lacks the statement, a Parse is inserted
- *	Close		is answered by pgweir; the server keeps the statement for other clients until it is evicted
- *	unknown name	is replaced by a name that no statement has, so that the server's error comes in order
+ *	Parse		is forwarded under the server's name; if the server has the statement,
+ *			pgweir answers
+ *	Bind, Describe	are forwarded with the server's name; if the server lacks the statement, a
+ *			Parse is inserted
+ *	Close		is answered by pgweir; the server keeps the statement for other clients
+ *			until it is evicted
+ *	unknown name	is replaced by a name that no statement has, so that the server's error
+ *			comes in order
  *	long name	a message that the server refuses is sent instead, and its error is replaced
  *
- * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips them.
+ * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips
+ * them.
  *
- * The unnamed statement of a server belongs to the client that used it last (server->unnamed_of). Messages of that client are
- * forwarded unchanged. Before a Bind of another client, pgweir parses the last text of that other client again. If this text is unknown,
- * or was longer than the read buffer, pgweir closes the unnamed statement first, and the client gets the server's error.
+ * The unnamed statement of a server belongs to the client that used it last (server->unnamed_of).
+ * Messages of that client are forwarded unchanged. Before a Bind of another client, pgweir parses
+ * the last text of that other client again. If this text is unknown, or was longer than the read
+ * buffer, pgweir closes the unnamed statement first, and the client gets the server's error.
  *
- * A text is parsed under the parameters of the session, so clients with equal parameters share the statement. While these parameters
- * may be changing, a Parse of a client makes a private statement, and a Parse by pgweir is PARSE_UNCERTAIN.
+ * A text is parsed under the parameters of the session, so clients with equal parameters share the
+ * statement. While these parameters may be changing, a Parse of a client makes a private statement,
+ * and a Parse by pgweir is PARSE_UNCERTAIN.
  *
- * A request waits for pending answers if it names something in doubt (statements.c), if a message in flight may be DEALLOCATE ALL or
- * DISCARD ALL, or if it inserts much more than the client has sent.
+ * A request waits for pending answers if it names something in doubt (statements.c), if a message
+ * in flight may be DEALLOCATE ALL or DISCARD ALL, or if it inserts much more than the client has
+ * sent.
  */
 #include "prepared/rewrite.h"
 
@@ -33,19 +43,24 @@
 #include "base/log.h"
 #include "base/printable.h"
 
-#define NAMES_END_MOST 4096		/* bytes of a message in which its names must end; PostgreSQL truncates names after 63 */
-#define SENT_MOST (2 * READ_BUFFER)	/* bytes to a server for one read from its client, before the server must take them */
-#define JOURNAL_MOST (1024 * 1024)	/* prepared_server.journal_bytes, before answers must arrive */
+/* bytes of a message in which its names must end; PostgreSQL truncates names after 63 */
+#define NAMES_END_MOST 4096
+/* bytes to a server for one read from its client, before the server must take them */
+#define SENT_MOST (2 * READ_BUFFER)
+/* prepared_server.journal_bytes, before answers must arrive */
+#define JOURNAL_MOST (1024 * 1024)
 
 static const uint8_t empty_parse[] = { 0, 0, 0 };	/* after the name */
-static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+static const uint8_t prepared_request_flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 /* Logs the line that PgBouncer logs when it refuses a name; the client gets the server's error. */
-static void log_refused(const struct prepared_request *r, const struct statement_use *use, const char *why)
+static void log_refused(const struct prepared_request *r, const struct statement_use *use,
+			const char *why)
 {
 	char who[256], name[PRINTABLE_TEXT];
 
-	log_repeatable(LEVEL_ERROR, hash_of(why, strlen(why)), "%s prepared statement '%s' %s", client_text(r->c, who, sizeof(who)),
+	log_repeatable(LEVEL_ERROR, hash_of(why, strlen(why)), "%s prepared statement '%s' %s",
+		       client_text(r->c, who, sizeof(who)),
 		       printable_text(use->name, name, sizeof(name)), why);
 }
 
@@ -53,7 +68,8 @@ static void log_refused(const struct prepared_request *r, const struct statement
 
 static enum verdict forward_entered(const struct prepared_request *r)
 {
-	bool entered = ledger_sent(&r->s->ledger, r->f->type, r->f->here ? r->f->body[0] : 0, OWED_TO_CLIENT);
+	bool entered = ledger_sent(&r->s->ledger, r->f->type, r->f->here ? r->f->body[0] : 0,
+				   OWED_TO_CLIENT);
 
 	return entered ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
@@ -61,7 +77,8 @@ static enum verdict forward_entered(const struct prepared_request *r)
 /* The text of a Parse is not read: it may set a role. */
 static enum verdict forward_unchanged(const struct prepared_request *r)
 {
-	bool may_parse = r->f->type == PGC_PARSE && (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
+	bool may_parse = r->f->type == PGC_PARSE &&
+			 (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
 
 	r->s->session.roles_prepared |= may_parse;
 	r->s->session.meanings_prepared |= may_parse;
@@ -69,10 +86,12 @@ static enum verdict forward_unchanged(const struct prepared_request *r)
 }
 
 /* Gathers the beginning of the frame with the server's name that has this end. */
-static void replace_name(const struct prepared_request *r, const struct statement_use *use, const char *end, size_t end_size)
+static void replace_name(const struct prepared_request *r, const struct statement_use *use,
+			 const char *end, size_t end_size)
 {
 	const struct pg_frame *f = r->f;
-	size_t before = (size_t)((const uint8_t *)use->name - f->body), name_size = STATEMENT_HEAD + end_size;
+	size_t before = (size_t)((const uint8_t *)use->name - f->body),
+	       name_size = STATEMENT_HEAD + end_size;
 	uint8_t *to;
 
 	ASSERT(end_size <= STATEMENT_END_MOST);
@@ -90,28 +109,36 @@ static void replace_name(const struct prepared_request *r, const struct statemen
 	statement_name(to, &r->ps->names, end, end_size);
 }
 
-static enum verdict reply_locally(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st)
+static enum verdict reply_locally(const struct prepared_request *r, enum op_kind kind,
+				  struct prepared_name *n, struct statement *st)
 {
-	return op_push(r->ps, kind, n, st) && ledger_local_reply(&r->s->ledger) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+	return op_push(r->ps, kind, n, st) && ledger_local_reply(&r->s->ledger) ? VERDICT_SWALLOW
+										: VERDICT_NO_MEMORY;
 }
 
-/* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). */
-static enum verdict refuse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n)
+/* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces
+   its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). */
+static enum verdict prepared_request_refuse(const struct prepared_request *r, enum op_kind kind,
+					    struct prepared_name *n)
 {
 	bool is_marked = ledger_enters(&r->s->ledger);
 
 	request_insert(r, PGC_DESCRIBE, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE), 0);
 	if (is_marked && !op_push(r->ps, kind, n, NULL))
 		return VERDICT_NO_MEMORY;
-	return ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT, is_marked ? MARK_PREPARED : LEDGER_UNMARKED) ?
-		VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+	return ledger_sent_marked(&r->s->ledger, PGC_DESCRIBE, PG_OF_STATEMENT, OWED_TO_CLIENT,
+				  is_marked ? MARK_PREPARED : LEDGER_UNMARKED)
+		       ? VERDICT_SWALLOW
+		       : VERDICT_NO_MEMORY;
 }
 
 /* ---- Parse with a name ---- */
 
-/* The client has this name. The server must report that, or another error of the message: it gets the message under a name that it has. Only without
-   messages in flight is it certain that the client still has the name. */
-static enum verdict parse_duplicate(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n)
+/* The client has this name. The server must report that, or another error of the message: it gets
+   the message under a name that it has. Only without messages in flight is it certain that the
+   client still has the name. */
+static enum verdict parse_duplicate(const struct prepared_request *r,
+				    const struct statement_use *use, struct prepared_name *n)
 {
 	struct ledger *l = &r->s->ledger;
 
@@ -122,14 +149,16 @@ static enum verdict parse_duplicate(const struct prepared_request *r, const stru
 	request_insert(r, PGC_PARSE, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN), sizeof(empty_parse));
 	gather_copy(r->g, empty_parse, sizeof(empty_parse));
 	replace_name(r, use, STATEMENT_AGAIN, sizeof(STATEMENT_AGAIN));
-	if (!ledger_sent(l, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) || !ledger_sent(l, PGC_PARSE, 0, OWED_TO_POOLER) ||
+	if (!ledger_sent(l, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ||
+	    !ledger_sent(l, PGC_PARSE, 0, OWED_TO_POOLER) ||
 	    !request_enter(r, PGC_PARSE, OWED_TO_CLIENT, OP_DUPLICATE, n, NULL))
 		return VERDICT_NO_MEMORY;
 	ledger_watch_last(l);
 	return VERDICT_PASS;
 }
 
-static enum verdict parse_new(const struct prepared_request *r, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
+static enum verdict parse_new(const struct prepared_request *r, struct prepared_name *n,
+			      struct statement *st, const struct sql_plan *plan)
 {
 	struct prepared_entry *e = entry_find(r->ps, st);
 	const struct ledger *l = &r->s->ledger;
@@ -139,19 +168,23 @@ static enum verdict parse_new(const struct prepared_request *r, struct prepared_
 	request_stats(r)->client_parse_count++;
 	name_change_sent(request_world(r), r->pc, n, st, r->s->batch);
 	n->types = entry_is_usable(e) ? e->types : 0;
-	/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so pgweir answers only if the transaction has not failed
-	   and no message in flight can make it fail; and only if no message in flight can be DEALLOCATE ALL */
-	if (entry_is_usable(e) && r->s->status != 'E' && ledger_is_one_batch(l) && !ledger_may_copy(l) && !ledger_may_surprise(l)) {
+	/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so
+	   pgweir answers only if the transaction has not failed and no message in flight can make
+	   it fail; and only if no message in flight can be DEALLOCATE ALL */
+	if (entry_is_usable(e) && r->s->status != 'E' && ledger_is_one_batch(l) &&
+	    !ledger_may_copy(l) && !ledger_may_surprise(l)) {
 		entry_used(r->ps, e);
 		return reply_locally(r, OP_KNOWN, n, st);
 	}
 	if (!request_parse(r, OP_PARSE, n, st, plan))
 		return VERDICT_NO_MEMORY;
 	/* SQL that names statements has the types of these */
-	return st->varies || request_describe(r, n, st, false) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+	return st->varies || request_describe(r, n, st, false) ? VERDICT_SWALLOW
+							       : VERDICT_NO_MEMORY;
 }
 
-static NEVER_INLINE enum verdict parse_new_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+static NEVER_INLINE enum verdict parse_new_sql(const struct prepared_request *r,
+					       struct prepared_name *n, struct statement *st)
 {
 	struct sql_plan plan;
 	enum verdict verdict = sql_plan(r, &plan, st->body, st->size, false);
@@ -167,7 +200,8 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 {
 	struct prepared_name *n = name_find(r->pc, use->name, use->name_size);
 	const uint8_t *body = (const uint8_t *)use->name + use->name_size;
-	size_t size = r->f->size - use->name_size, most = (size_t)request_world(r)->conf->settings.max_prepared_memory;
+	size_t size = r->f->size - use->name_size,
+	       most = (size_t)request_world(r)->conf->settings.max_prepared_memory;
 	enum verdict verdict = VERDICT_WAIT;
 	struct statement *st;
 	bool is_private;
@@ -181,23 +215,28 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 		return VERDICT_MORE;
 	if (request_name_in_doubt(r, n))
 		return VERDICT_WAIT;
-	/* the journal holds the text until its answer, even if the name has another statement by then */
+	/* the journal holds the text until its answer, even if the name has another statement by
+	   then */
 	if (r->ps->journal_bytes > JOURNAL_MOST)
 		return request_wait(r);
 	if (!statement_body_is_sound(body, size))
 		return forward_unchanged(r);
 	if (n && n->sent)
 		return parse_duplicate(r, use, n);
-	/* Parameters may have changed without a report yet, or the text may use temporary tables: no other client may share the statement, and no
-	   other server gets it. See request_statement(). */
+	/* Parameters may have changed without a report yet, or the text may use temporary tables:
+	   no other client may share the statement, and no other server gets it. See
+	   request_statement(). */
 	is_private = !ledger_is_up_to_date(&r->s->ledger) || request_is_private(r);
-	st = statement_take(request_world(r)->statements, request_place(r), r->c->params, body, size, is_private);
+	st = statement_take(request_world(r)->statements, request_place(r), r->c->params, body,
+			    size, is_private);
 	if (!st)
 		return VERDICT_NO_MEMORY;
 	if (!request_entry_in_doubt(r, entry_find(r->ps, st))) {
 		if (!n)
 			n = name_new(r->pc, use->name, use->name_size);
-		verdict = !n ? VERDICT_NO_MEMORY : st->names_others ? parse_new_sql(r, n, st) : parse_new(r, n, st, NULL);
+		verdict = !n		     ? VERDICT_NO_MEMORY
+			  : st->names_others ? parse_new_sql(r, n, st)
+					     : parse_new(r, n, st, NULL);
 	}
 	statement_drop(request_world(r)->statements, &st);
 	return verdict;
@@ -206,11 +245,12 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 /* ---- Bind and Describe with a name ---- */
 
 /* The client has no such statement on any server. */
-static enum verdict use_missing(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
-					 struct statement *st)
+static enum verdict use_missing(const struct prepared_request *r, const struct statement_use *use,
+				struct prepared_name *n, struct statement *st)
 {
 	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS
+									   : VERDICT_NO_MEMORY;
 }
 
 /* The client may have made this name, which pgweir does not know, by PREPARE. */
@@ -218,7 +258,8 @@ static bool may_be_of_sql(const struct prepared_request *r, const struct stateme
 {
 	bool is_pinned = (r->s->session.doubts | r->c->pooled.pins) & PIN_STATEMENT;
 
-	return (r->s->status != 'I' || is_pinned) && strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0;
+	return (r->s->status != 'I' || is_pinned) &&
+	       strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0;
 }
 
 static enum verdict use_unknown(const struct prepared_request *r, const struct statement_use *use)
@@ -243,7 +284,8 @@ static enum verdict use_unknown(const struct prepared_request *r, const struct s
 	return verdict;
 }
 
-/* A short Bind may insert a Parse of any length, and one read may bring thousands of them: the server must take the bytes sent so far. */
+/* A short Bind may insert a Parse of any length, and one read may bring thousands of them: the
+   server must take the bytes sent so far. */
 static bool must_flush(const struct prepared_request *r)
 {
 	if (r->g->bytes <= SENT_MOST)
@@ -255,43 +297,51 @@ static bool must_flush(const struct prepared_request *r)
 	return false;
 }
 
-/* The last SQL with names was this statement (by number; 0: the unnamed statement), and its names have the same statements. */
+/* The last SQL with names was this statement (by number; 0: the unnamed statement), and its names
+   have the same statements. */
 static bool sql_is_current(const struct prepared_request *r, uint64_t statement)
 {
 	const struct prepared_sql *sql = r->pc->sql;
 
-	if (!sql || sql->server != r->s->peer.id || sql->batch != r->s->batch || sql->statement != statement || sql->deallocated > 0)
+	if (!sql || sql->server != r->s->peer.id || sql->batch != r->s->batch ||
+	    sql->statement != statement || sql->deallocated > 0)
 		return false;
 	for (uint32_t i = 0; i < sql->count; i++) {
 		const struct prepared_sql_name *n = &sql->names[i];
 
-		if (n->name && (!n->name->sent || (!n->drops && strcmp(n->name->sent->end, n->end) != 0)))
+		if (n->name &&
+		    (!n->name->sent || (!n->drops && strcmp(n->name->sent->end, n->end) != 0)))
 			return false;
 	}
 	return true;
 }
 
-/* Appends the body of the Parse with the client's value in place of its call of currval or lastval. False: it is sent as it is. */
-static bool fill_values(const struct prepared_request *r, const uint8_t *body, size_t size, struct bytes *filled)
+/* Appends the body of the Parse with the client's value in place of its call of currval or lastval.
+   False: it is sent as it is. */
+static bool prepared_request_fill_values(const struct prepared_request *r, const uint8_t *body,
+					 size_t size, struct bytes *filled)
 {
 	const uint8_t *nul = memchr(body, 0, size);
 	size_t text = nul ? (size_t)(nul + 1 - body) : 0;
 
-	if (r->f->type != PGC_BIND || !r->c->keeps_state || !session_values_fill(r->s, r->c, body, text, filled))
+	if (r->f->type != PGC_BIND || !r->c->keeps_state ||
+	    !session_values_fill(r->s, r->c, body, text, filled))
 		return false;
 	bytes_append(filled, nul + 1, size - text);
 	return true;
 }
 
-/* The statement asks for the last value of a sequence, which the client's next Bind may need from pgweir. False: no memory. */
-static bool parse_values(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+/* The statement asks for the last value of a sequence, which the client's next Bind may need from
+   pgweir. False: no memory. */
+static bool parse_values(const struct prepared_request *r, struct prepared_name *n,
+			 struct statement *st)
 {
 	struct sql_plan plan = { .filled = BYTES_EMPTY };
 	bool parsed;
 
 	if (r->f->type != PGC_BIND || !r->c->keeps_state || !r->c->session->values)
 		return true;
-	if (!fill_values(r, st->body, st->size, &plan.filled))
+	if (!prepared_request_fill_values(r, st->body, st->size, &plan.filled))
 		return request_parse(r, OP_REPARSE, n, st, NULL);
 	parsed = !plan.filled.failed && request_parse(r, OP_REPARSE, n, st, &plan);
 	/* the text is freed before the next flush */
@@ -300,10 +350,11 @@ static bool parse_values(const struct prepared_request *r, struct prepared_name 
 	return parsed;
 }
 
-/* Uses a statement that may deallocate statements, change the meaning of texts, name other statements, or ask for a value of a sequence; in the last
-   two cases it is parsed again.
+/* Uses a statement that may deallocate statements, change the meaning of texts, name other
+   statements, or ask for a value of a sequence; in the last two cases it is parsed again.
    VERDICT_PASS: it may be used. */
-static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r, struct prepared_name *n, struct statement *st)
+static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
+					       struct prepared_name *n, struct statement *st)
 {
 	enum verdict verdict;
 	struct sql_plan plan;
@@ -323,15 +374,19 @@ static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 	return VERDICT_PASS;
 }
 
-/* The statement was parsed for this request: nothing was executed since, so its validity does not matter. */
+/* The statement was parsed for this request: nothing was executed since, so its validity does not
+   matter. */
 static bool is_usable_now(const struct prepared_request *r, const struct prepared_entry *e)
 {
 	return entry_is_usable(e) || (e && e->sent && e->statement->number == r->pc->awaited);
 }
 
-/* The server lacks the statement, or its types may differ from the types that the client received. VERDICT_MORE: it may be used. */
-static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
-						      struct statement *st, struct prepared_entry *e)
+/* The server lacks the statement, or its types may differ from the types that the client received.
+   VERDICT_MORE: it may be used. */
+static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r,
+					     const struct statement_use *use,
+					     struct prepared_name *n, struct statement *st,
+					     struct prepared_entry *e)
 {
 	bool is_there;
 
@@ -340,9 +395,11 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, c
 		return st->number == r->pc->awaited ? VERDICT_WAIT : request_wait(r);
 	is_there = is_usable_now(r, e);
 	if (is_there && n->types && e->types && e->types != n->types)
-		return refuse(r, OP_TYPES_DIFFER, n);
-	/* the types of the entry are unknown if a later Parse of the same statement, or its Describe, was skipped after an error */
-	if (is_there && (n->types == 0 || e->types != 0 || st->varies || st->number == r->pc->awaited)) {
+		return prepared_request_refuse(r, OP_TYPES_DIFFER, n);
+	/* the types of the entry are unknown if a later Parse of the same statement, or its
+	   Describe, was skipped after an error */
+	if (is_there &&
+	    (n->types == 0 || e->types != 0 || st->varies || st->number == r->pc->awaited)) {
 		entry_used(r->ps, e);
 		return VERDICT_MORE;
 	}
@@ -357,13 +414,14 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r, c
 	if (n->types == 0)
 		return VERDICT_MORE;
 	/* wait for the types, because an execution with other types cannot be undone */
-	gather_copy(r->g, flush, sizeof(flush));
+	gather_copy(r->g, prepared_request_flush, sizeof(prepared_request_flush));
 	r->pc->awaited = st->number;
 	return VERDICT_WAIT;
 }
 
-static enum verdict use_statement(const struct prepared_request *r, const struct statement_use *use, struct prepared_name *n,
-					   struct statement *st, struct prepared_entry *e)
+static enum verdict use_statement(const struct prepared_request *r, const struct statement_use *use,
+				  struct prepared_name *n, struct statement *st,
+				  struct prepared_entry *e)
 {
 	enum verdict verdict;
 
@@ -386,7 +444,8 @@ static enum verdict use_statement(const struct prepared_request *r, const struct
 		request_stats(r)->bind_count++;
 	r->pc->awaited = 0;
 	replace_name(r, use, st->end, st->end_size);
-	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return request_enter(r, r->f->type, OWED_TO_CLIENT, OP_USE, n, st) ? VERDICT_PASS
+									   : VERDICT_NO_MEMORY;
 }
 
 static enum verdict use_named(const struct prepared_request *r, const struct statement_use *use)
@@ -435,7 +494,8 @@ static enum verdict close_named(const struct prepared_request *r, const struct s
 		return reply_locally(r, OP_CLOSE, n, NULL);
 	/* after a COPY only the server knows when the answer is due, so the server answers */
 	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
-	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? VERDICT_PASS
+									      : VERDICT_NO_MEMORY;
 }
 
 /* ---- the unnamed statement: Parse, Close and Query ---- */
@@ -457,7 +517,8 @@ static bool change_unnamed(struct client *c, struct server *s, bool has_text)
 }
 
 /* Notes the effects that the text of a Parse may have; `size` bytes have arrived. */
-static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct server *s, const uint8_t *text, size_t size)
+static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct server *s,
+					   const uint8_t *text, size_t size)
 {
 	role_parse_sent(s, text, size);
 	if (statement_sql_may_be_parsed(text, size))
@@ -466,18 +527,20 @@ static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct se
 
 #define LETTER(c) (1u << ((c) - 'a'))
 
-/* True: note_unnamed_text() has no effect. The first letter shows that nearly every text is not SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN or
-   CREATE. */
+/* True: note_unnamed_text() has no effect. The first letter shows that nearly every text is not
+   SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN or CREATE. */
 static ALWAYS_INLINE bool text_has_no_effect(const uint8_t *text, size_t size)
 {
 	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
 
-	if (first <= 'z' - 'a' && !((LETTER('c') | LETTER('d') | LETTER('e') | LETTER('r') | LETTER('s')) >> first & 1))
+	if (first <= 'z' - 'a' &&
+	    !((LETTER('c') | LETTER('d') | LETTER('e') | LETTER('r') | LETTER('s')) >> first & 1))
 		return true;
 	return first == 's' - 'a' && role_begins(text, "sel");
 }
 
-bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text, size_t size)
+bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text,
+				 size_t size)
 {
 	struct prepared_client *pc = prepared_client_of(c);
 
@@ -488,14 +551,18 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 		note_unnamed_text(pc, s, text, size);
 	bytes_append(&pc->text, text, size);
 	return !pc->text.failed &&
-	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) || ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
+	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) ||
+		ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
 }
 
 /* Sends a Close, or a Parse with a text that is not stored. */
 static enum verdict send_unnamed_change(const struct prepared_request *r)
 {
-	return change_unnamed(r->c, r->s, false) && ledger_sent_marked(&r->s->ledger, r->f->type, PG_OF_STATEMENT, OWED_TO_CLIENT, MARK_PREPARED) ?
-		VERDICT_PASS : VERDICT_NO_MEMORY;
+	return change_unnamed(r->c, r->s, false) &&
+			       ledger_sent_marked(&r->s->ledger, r->f->type, PG_OF_STATEMENT,
+						  OWED_TO_CLIENT, MARK_PREPARED)
+		       ? VERDICT_PASS
+		       : VERDICT_NO_MEMORY;
 }
 
 /* A Parse of a text that may name statements of the client. VERDICT_MORE: it names none. */
@@ -556,10 +623,13 @@ static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server 
 {
 	struct prepared_client *pc = c->prepared;
 
-	/* an earlier error in the batch skips the Query, which then does not end the unnamed statement; earlier changes may be skipped as well */
-	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) && ledger_enters(&s->ledger)) {
-		/* A Query that fails before it begins keeps the server's unnamed statement, maybe another client's, and does not make the server
-		   skip the next messages: the statement belongs to no client at once. */
+	/* an earlier error in the batch skips the Query, which then does not end the unnamed
+	   statement; earlier changes may be skipped as well */
+	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) &&
+	    ledger_enters(&s->ledger)) {
+		/* A Query that fails before it begins keeps the server's unnamed statement, maybe
+		   another client's, and does not make the server skip the next messages: the
+		   statement belongs to no client at once. */
 		s->unnamed_of = 0;
 		return unnamed_change_sent(pc, s->prepared, OP_UNNAMED_QUERY, false, s->batch) &&
 		       ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
@@ -567,7 +637,8 @@ static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server 
 	if (!s->ledger.skipping) {
 		s->unnamed_of = 0;
 		pc->has_text = pc->has_confirmed_text = false;
-		pc->number++;	/* an unnamed statement on another server is not this client's any more */
+		/* an unnamed statement on another server is not this client's any more */
+		pc->number++;
 	}
 	return ledger_sent_query(&s->ledger);
 }
@@ -581,17 +652,22 @@ bool prepared_send_query(struct client *c, struct server *s)
 	return ledger_sent_query(&s->ledger);
 }
 
-enum verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+enum verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f,
+			       struct gather *g)
 {
-	struct prepared_request r = { c, s, f, g, NULL, prepared_client_of(c), prepared_server_of(s) };
+	struct prepared_request r = {
+		c, s, f, g, NULL, prepared_client_of(c), prepared_server_of(s)
+	};
 	enum verdict verdict = VERDICT_MORE;
 	struct sql_plan plan;
 
 	if (!r.pc || !r.ps)
 		return VERDICT_NO_MEMORY;
 	g->to = &s->peer.stream;
-	/* after messages without a Sync, pgweir can insert no Sync that the client does not know of */
-	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) && !s->ledger.open)
+	/* after messages without a Sync, pgweir can insert no Sync that the client does not know
+	   of */
+	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) &&
+	    !s->ledger.open)
 		verdict = sql_plan(&r, &plan, f->body, f->size, true);
 	if (verdict == VERDICT_PASS)
 		sql_write(&r, PGC_QUERY, &plan, f->body, f->size);
@@ -610,7 +686,7 @@ static bool reparse_unnamed(const struct prepared_request *r, const struct sql_p
 	const struct bytes *text = &r->pc->text;
 	struct bytes filled = BYTES_EMPTY;
 
-	if (fill_values(r, bytes_front(text), bytes_size(text), &filled))
+	if (prepared_request_fill_values(r, bytes_front(text), bytes_size(text), &filled))
 		text = &filled;
 	if (filled.failed)
 		return false;
@@ -623,8 +699,8 @@ static bool reparse_unnamed(const struct prepared_request *r, const struct sql_p
 	return request_enter(r, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPARSE, NULL, NULL);
 }
 
-/* The text may name statements of the client, which may have changed since: it is parsed again, unless it was the last SQL with names.
-   VERDICT_PASS: the server's statement is right. */
+/* The text may name statements of the client, which may have changed since: it is parsed again,
+   unless it was the last SQL with names. VERDICT_PASS: the server's statement is right. */
 static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *r)
 {
 	struct prepared_client *pc = r->pc;
@@ -637,13 +713,15 @@ static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *
 	if ((verdict != VERDICT_PASS && verdict != VERDICT_MORE) || plan.count == 0)
 		return verdict == VERDICT_MORE ? VERDICT_PASS : verdict;
 	pc->sql->number = pc->number;
-	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS
+									  : VERDICT_NO_MEMORY;
 }
 
 /* A binary value would be read as another one if its type is not what the client has in mind. */
 static bool may_be_misread(const struct pg_frame *f)
 {
-	return f->type == PGC_BIND && !(pg_frame_is_whole(f) && statement_bind_is_text(f->body, f->size));
+	return f->type == PGC_BIND &&
+	       !(pg_frame_is_whole(f) && statement_bind_is_text(f->body, f->size));
 }
 
 /*
@@ -652,9 +730,11 @@ static bool may_be_misread(const struct pg_frame *f)
  * the types that it had before.
  *
  *	the client has received its types	they are compared before the message is sent
- *	definitions, or the client's		the same, if pgweir has asked for the types before. If not,
- *	parameters, have changed since		the text must have no parameters and no result, or, after a
- *						change by the client itself, the message only text format
+ *	definitions, or the client's		the same, if pgweir has asked for the types before.
+ *						If not,
+ *	parameters, have changed since		the text must have no parameters and no result, or,
+ *						after a change by the client itself, the message
+ *						only text format
  *	nothing has changed			the message is sent at once
  */
 static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *r)
@@ -668,26 +748,29 @@ static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *
 	if (r->ps->unnamed_describing)
 		return VERDICT_WAIT;
 	if (pc->has_text && types->differ)
-		return refuse(r, OP_TYPES_DIFFER, NULL);
+		return prepared_request_refuse(r, OP_TYPES_DIFFER, NULL);
 	if (request_is_after_copy(r))
 		return request_wait(r);
 	if (!pc->has_text) {
 		/* no statement, or an unknown one: the server must report that it does not exist */
 		r->s->unnamed_of = 0;
 		gather_copy(r->g, close, sizeof(close));
-		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER)
+			       ? VERDICT_PASS
+			       : VERDICT_NO_MEMORY;
 	}
 	pc->unnamed_care |= UNNAMED_REUSED;
 	if (!reparse_unnamed(r, NULL))
 		return VERDICT_NO_MEMORY;
 	if (!may_differ || (types->hash == 0 && !is_altered && !may_be_misread(r->f)))
 		return VERDICT_PASS;
-	/* wait for the types, because an execution with other types cannot be undone; until then the statement belongs to no client */
+	/* wait for the types, because an execution with other types cannot be undone; until then
+	   the statement belongs to no client */
 	r->s->unnamed_of = 0;
 	r->ps->unnamed_describing = true;
 	if (!request_describe_unnamed(r, OP_DESCRIBE))
 		return VERDICT_NO_MEMORY;
-	gather_copy(r->g, flush, sizeof(flush));
+	gather_copy(r->g, prepared_request_flush, sizeof(prepared_request_flush));
 	return VERDICT_WAIT;
 }
 
@@ -714,27 +797,34 @@ static enum verdict use_unnamed(const struct prepared_request *r)
 		verdict = restore_unnamed(r);
 		if (verdict != VERDICT_PASS)
 			return verdict;
-	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->keeps_state && r->c->session->values && text_reads_values(&pc->text)) {
+	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->keeps_state &&
+		   r->c->session->values && text_reads_values(&pc->text)) {
 		if (!reparse_unnamed(r, NULL))
 			return VERDICT_NO_MEMORY;
 	} else if (r->f->type == PGC_BIND && !pc->has_text) {
-		r->s->session.meaning_in_doubt |= r->s->status != 'I' || !ledger_is_empty(&r->s->ledger);
+		r->s->session.meaning_in_doubt |= r->s->status != 'I' ||
+						  !ledger_is_empty(&r->s->ledger);
 	}
 	if (r->f->type != PGC_DESCRIBE) {
-		if ((pc->unnamed_care & UNNAMED_REUSED) && pc->has_text && pc->unnamed_types.hash == 0 &&
-		    !request_is_after_copy(r) && !request_describe_unnamed(r, OP_LEARN))
+		if ((pc->unnamed_care & UNNAMED_REUSED) && pc->has_text &&
+		    pc->unnamed_types.hash == 0 && !request_is_after_copy(r) &&
+		    !request_describe_unnamed(r, OP_LEARN))
 			return VERDICT_NO_MEMORY;
 		return forward_unchanged(r);
 	}
 	/* the journal notes the types in its answer */
-	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL)
+		       ? VERDICT_PASS
+		       : VERDICT_NO_MEMORY;
 }
 
 /* ---- messages that a COPY may swallow ---- */
 
-/* If the server executes this Bind or Describe, it uses a statement of another client, unless a Parse of the same statement that the server may execute
-   is earlier in the same batch: if that Parse succeeds, the statement is the client's; else the server skips this message. */
-static bool uses_foreign_statement(const struct prepared_request *r, const struct statement_use *use)
+/* If the server executes this Bind or Describe, it uses a statement of another client, unless a
+   Parse of the same statement that the server may execute is earlier in the same batch: if that
+   Parse succeeds, the statement is the client's; else the server skips this message. */
+static bool uses_foreign_statement(const struct prepared_request *r,
+				   const struct statement_use *use)
 {
 	const struct prepared_client *pc = r->pc;
 	const struct prepared_name *n = pc->uncertain_name;
@@ -742,14 +832,19 @@ static bool uses_foreign_statement(const struct prepared_request *r, const struc
 	if (r->f->type != PGC_BIND && r->f->type != PGC_DESCRIBE)
 		return false;
 	if (use->name_size == 1)
-		return !(pc->uncertain_server == r->s->peer.id && pc->uncertain_batch == r->s->batch) && !has_server_unnamed(r->c, r->s);
-	if (n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch && name_is_same(n, use->name))
+		return !(pc->uncertain_server == r->s->peer.id &&
+			 pc->uncertain_batch == r->s->batch) &&
+		       !has_server_unnamed(r->c, r->s);
+	if (n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch &&
+	    name_is_same(n, use->name))
 		return false;
 	return name_find(pc, use->name, use->name_size) || !may_be_of_sql(r, use);
 }
 
-/* A COPY reads the message, or, if it has failed, the server executes the message: the client's statement is unknown afterwards. */
-static enum verdict send_uncertain(const struct prepared_request *r, const struct statement_use *use)
+/* A COPY reads the message, or, if it has failed, the server executes the message: the client's
+   statement is unknown afterwards. */
+static enum verdict send_uncertain(const struct prepared_request *r,
+				   const struct statement_use *use)
 {
 	enum verdict verdict = forward_unchanged(r);
 	struct prepared_client *pc = r->pc;
@@ -793,12 +888,16 @@ bool prepared_is_incomplete(const struct pg_frame *f)
 		return f->size + PG_HEADER <= READ_BUFFER;
 	if (f->type != PGC_BIND && f->type != PGC_DESCRIBE && f->type != PGC_CLOSE)
 		return false;
-	return f->here < NAMES_END_MOST && statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
+	return f->here < NAMES_END_MOST &&
+	       statement_use_read(f->type, f->body, f->here, f->size, &use) == PG_MORE;
 }
 
-enum verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g, size_t *skip)
+enum verdict prepared_send(struct client *c, struct server *s, const struct pg_frame *f,
+			   struct gather *g, size_t *skip)
 {
-	struct prepared_request r = { c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s) };
+	struct prepared_request r = {
+		c, s, f, g, skip, prepared_client_of(c), prepared_server_of(s)
+	};
 	struct statement_use use;
 
 	if (!r.pc || !r.ps)
@@ -811,15 +910,19 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 	g->to = &s->peer.stream;
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
 	case PG_MORE:
-		return f->here < NAMES_END_MOST ? VERDICT_MORE : refuse(&r, OP_NAME_TOO_LONG, NULL);
+		return f->here < NAMES_END_MOST
+			       ? VERDICT_MORE
+			       : prepared_request_refuse(&r, OP_NAME_TOO_LONG, NULL);
 	case PG_BAD:
-		return f->size > NAMES_END_MOST ? refuse(&r, OP_NAME_TOO_LONG, NULL) : forward_unchanged(&r);
+		return f->size > NAMES_END_MOST
+			       ? prepared_request_refuse(&r, OP_NAME_TOO_LONG, NULL)
+			       : forward_unchanged(&r);
 	case PG_OK:
 		break;
 	}
 	/* also if the names have arrived: the result must not depend on the size of a read */
 	if ((size_t)((const uint8_t *)use.name - f->body) + use.name_size > NAMES_END_MOST)
-		return refuse(&r, OP_NAME_TOO_LONG, NULL);
+		return prepared_request_refuse(&r, OP_NAME_TOO_LONG, NULL);
 	if (!ledger_enters(&s->ledger))
 		return send_uncertain(&r, &use);
 	if (r.ps->has_uncertain && ledger_is_empty(&s->ledger))
@@ -842,7 +945,8 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 		return forward_entered(&r);
 	}
 	if (r.pc->deallocates) {
-		/* DEALLOCATE ALL or DISCARD ALL may be in flight: the names of the client are known only after all answers */
+		/* DEALLOCATE ALL or DISCARD ALL may be in flight: the names of the client are known
+		   only after all answers */
 		if (ledger_depth(&s->ledger) > 0)
 			return request_wait(&r);
 		/* a portal ends with its transaction */

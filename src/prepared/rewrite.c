@@ -1,24 +1,32 @@
 /*
- * Messages that pgweir sends to a server before, or in place of, a message of the client about a prepared statement.
+ * Messages that pgweir sends to a server before, or in place of, a message of the client about a
+ * prepared statement.
  *
- * All names on a server are pgweir's: see pg/statement.h. Where the server lacks a statement, a Parse is inserted. Where it has
- * max_prepared_statements, or statements of max_prepared_memory, a Close of the least recently used statement comes first. Each inserted
- * message is entered in the ledger, and in the journal if its answer matters.
+ * All names on a server are pgweir's: see pg/statement.h. Where the server lacks a statement, a
+ * Parse is inserted. Where it has max_prepared_statements, or statements of max_prepared_memory, a
+ * Close of the least recently used statement comes first. Each inserted message is entered in the
+ * ledger, and in the journal if its answer matters.
  *
- * SQL can name a statement of the protocol: DEALLOCATE name, EXECUTE name(...). The name in the text is replaced:
+ * SQL can name a statement of the protocol: DEALLOCATE name, EXECUTE name(...). The name in the
+ * text is replaced:
  *
- *	EXECUTE		by the server's name of the statement, which is parsed first if the server lacks it
- *	DEALLOCATE	by the name of an empty statement, which is parsed first. The server answers as to any DEALLOCATE (25P02 in a
- *			failed transaction), and keeps the statement for other clients. CommandComplete removes the client's name.
- *			A name of pgweir's that pg_prepared_statements shows, and that is not the client's, is replaced by a name
- *			that no statement has: the server answers 26000, and other clients keep their statement.
+ *	EXECUTE		by the server's name of the statement, which is parsed first if the server
+ *			lacks it
+ *	DEALLOCATE	by the name of an empty statement, which is parsed first. The server answers
+ *			as to any DEALLOCATE (25P02 in a failed transaction), and keeps the
+ *			statement for other clients. CommandComplete removes the client's name. A
+ *			name of pgweir's that pg_prepared_statements shows, and that is not the
+ *			client's, is replaced by a name that no statement has: the server answers
+ *			26000, and other clients keep their statement.
  *
- * Before a Query these Parse messages end with an inserted Sync, because their error would make the server skip the Query; the error is
- * dropped, and the Query fails. In the extended protocol the error is forwarded, and the client's Sync follows.
+ * Before a Query these Parse messages end with an inserted Sync, because their error would make the
+ * server skip the Query; the error is dropped, and the Query fails. In the extended protocol the
+ * error is forwarded, and the client's Sync follows.
  *
- * Such SQL waits for all pending answers: then the statements of its names are known, and whether the transaction has failed (in
- * that case the text is unchanged). When the text of a Parse is used later, its names may have other statements: before each Bind it
- * is parsed again, unless it was the last such text sent, in the same batch. struct prepared_sql is the record of that text.
+ * Such SQL waits for all pending answers: then the statements of its names are known, and whether
+ * the transaction has failed (in that case the text is unchanged). When the text of a Parse is used
+ * later, its names may have other statements: before each Bind it is parsed again, unless it was
+ * the last such text sent, in the same batch. struct prepared_sql is the record of that text.
  */
 #include "prepared/rewrite.h"
 
@@ -31,12 +39,13 @@
 #define QUOTES 2
 
 static const uint8_t empty_body[] = { 0, 0, 0 };	/* of a Parse: an empty text, no types */
-static const uint8_t flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
+static const uint8_t rewrite_flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 static const uint8_t sync_message[PG_HEADER] = { PGC_SYNC, 0, 0, 0, 4 };
 
 /* ---- messages ---- */
 
-void request_insert(const struct prepared_request *r, uint8_t type, const char *end, size_t end_size, size_t more)
+void request_insert(const struct prepared_request *r, uint8_t type, const char *end,
+		    size_t end_size, size_t more)
 {
 	bool has_kind = type != PGC_PARSE;
 	size_t size = has_kind + STATEMENT_HEAD + end_size;
@@ -51,29 +60,31 @@ void request_insert(const struct prepared_request *r, uint8_t type, const char *
 	statement_name(to, &r->ps->names, end, end_size);
 }
 
-bool request_enter(const struct prepared_request *r, uint8_t type, enum ledger_owner owner, enum op_kind kind, struct prepared_name *name,
-		   struct statement *st)
+bool request_enter(const struct prepared_request *r, uint8_t type, enum ledger_owner owner,
+		   enum op_kind kind, struct prepared_name *name, struct statement *st)
 {
 	if (!op_push(r->ps, kind, name, st))
 		return false;
 	return (owner == OWED_TO_CLIENT && ledger_sent_plain_marked(&r->s->ledger, type)) ||
-	       ledger_sent_marked(&r->s->ledger, type, r->f->here ? r->f->body[0] : 0, owner, MARK_PREPARED);
+	       ledger_sent_marked(&r->s->ledger, type, r->f->here ? r->f->body[0] : 0, owner,
+				  MARK_PREPARED);
 }
 
 /* The same for a message of pgweir about a statement. */
-static bool enter_inserted(const struct prepared_request *r, uint8_t type, enum op_kind kind, struct prepared_name *name, struct statement *st,
-			   bool is_internal)
+static bool enter_inserted(const struct prepared_request *r, uint8_t type, enum op_kind kind,
+			   struct prepared_name *name, struct statement *st, bool is_internal)
 {
 	if (!op_push(r->ps, kind, name, st))
 		return false;
 	op_at(r->ps, r->ps->op_count - 1)->is_internal = is_internal;
-	return ledger_sent_marked(&r->s->ledger, type, PG_OF_STATEMENT, OWED_TO_POOLER, MARK_PREPARED);
+	return ledger_sent_marked(&r->s->ledger, type, PG_OF_STATEMENT, OWED_TO_POOLER,
+				  MARK_PREPARED);
 }
 
 enum verdict request_wait(const struct prepared_request *r)
 {
 	if (!ledger_local_reply_is_due(&r->s->ledger))
-		gather_copy(r->g, flush, sizeof(flush));
+		gather_copy(r->g, rewrite_flush, sizeof(rewrite_flush));
 	return VERDICT_WAIT;
 }
 
@@ -82,12 +93,14 @@ enum verdict request_wait(const struct prepared_request *r)
 static bool evict(const struct prepared_request *r, struct statement *st)
 {
 	request_insert(r, PGC_CLOSE, st->end, st->end_size, 0);
-	return enter_inserted(r, PGC_CLOSE, OP_EVICT, NULL, st, false) && entry_change_sent(r->ps, st, false, r->s->batch);
+	return enter_inserted(r, PGC_CLOSE, OP_EVICT, NULL, st, false) &&
+	       entry_change_sent(r->ps, st, false, r->s->batch);
 }
 
-/* Closes the entry itself, or the least recently used ones. A statement that messages in flight use can be closed, because the server handles
-   messages in order; a statement in doubt cannot. */
-static bool make_room(const struct prepared_request *r, const struct prepared_entry *e, const struct statement *st)
+/* Closes the entry itself, or the least recently used ones. A statement that messages in flight use
+   can be closed, because the server handles messages in order; a statement in doubt cannot. */
+static bool rewrite_make_room(const struct prepared_request *r, const struct prepared_entry *e,
+			      const struct statement *st)
 {
 	const struct settings *set = &request_world(r)->conf->settings;
 	int64_t most = set->max_prepared_statements > 0 ? set->max_prepared_statements : 1;
@@ -95,8 +108,10 @@ static bool make_room(const struct prepared_request *r, const struct prepared_en
 
 	if (e && e->sent)
 		return evict(r, e->statement);
-	while (r->ps->count > 0 && (r->ps->count >= most || (bytes > 0 && r->ps->bytes + entry_cost(st) > bytes))) {
-		struct prepared_entry *oldest = LIST_OBJECT(list_first(&r->ps->lru), struct prepared_entry, lru_link);
+	while (r->ps->count > 0 &&
+	       (r->ps->count >= most || (bytes > 0 && r->ps->bytes + entry_cost(st) > bytes))) {
+		struct prepared_entry *oldest = LIST_OBJECT(list_first(&r->ps->lru),
+							    struct prepared_entry, lru_link);
 
 		if (request_entry_in_doubt(r, oldest))
 			break;
@@ -107,26 +122,32 @@ static bool make_room(const struct prepared_request *r, const struct prepared_en
 }
 
 static size_t sql_growth(const struct prepared_request *r, const struct sql_plan *plan);
-static void sql_add(const struct prepared_request *r, const struct sql_plan *plan, const uint8_t *text, size_t size);
+static void sql_add(const struct prepared_request *r, const struct sql_plan *plan,
+		    const uint8_t *text, size_t size);
 
-bool request_parse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n, struct statement *st, const struct sql_plan *plan)
+bool request_parse(const struct prepared_request *r, enum op_kind kind, struct prepared_name *n,
+		   struct statement *st, const struct sql_plan *plan)
 {
 	enum parse_validity validity = PARSE_VALID;
 	bool is_filled = plan && bytes_size(&plan->filled) > 0;
 	const uint8_t *body = is_filled ? bytes_front(&plan->filled) : st->body;
 	size_t size = is_filled ? bytes_size(&plan->filled) : st->size;
 
-	/* a statement in flight may have changed parameters, which the server reports at the end of the batch; after SET they have changed, and the
-	   client may undo the change before */
+	/* a statement in flight may have changed parameters, which the server reports at the end of
+	   the batch; after SET they have changed, and the client may undo the change before */
 	if (kind == OP_REPARSE && !ledger_is_up_to_date(&r->s->ledger))
-		validity = r->ps->set_batch == r->s->batch + 1 && statement_may_differ(st) ? PARSE_INVALID : PARSE_UNCERTAIN;
-	if (!make_room(r, entry_find(r->ps, st), st) || !entry_change_sent(r->ps, st, true, r->s->batch))
+		validity = r->ps->set_batch == r->s->batch + 1 && statement_may_differ(st)
+				   ? PARSE_INVALID
+				   : PARSE_UNCERTAIN;
+	if (!rewrite_make_room(r, entry_find(r->ps, st), st) ||
+	    !entry_change_sent(r->ps, st, true, r->s->batch))
 		return false;
 	role_parse_sent(r->s, st->body, st->size);
 	request_insert(r, PGC_PARSE, st->end, st->end_size, size + sql_growth(r, plan));
 	sql_add(r, plan, body, size);
 	request_stats(r)->server_parse_count++;
-	if (!request_enter(r, PGC_PARSE, kind == OP_PARSE ? OWED_TO_CLIENT : OWED_TO_POOLER, kind, n, st))
+	if (!request_enter(r, PGC_PARSE, kind == OP_PARSE ? OWED_TO_CLIENT : OWED_TO_POOLER, kind,
+			   n, st))
 		return false;
 	op_at(r->ps, r->ps->op_count - 1)->validity = (uint8_t)validity;
 	return true;
@@ -140,7 +161,8 @@ bool request_describe_unnamed(const struct prepared_request *r, enum op_kind kin
 	return enter_inserted(r, PGC_DESCRIBE, kind, NULL, NULL, false);
 }
 
-bool request_describe(const struct prepared_request *r, struct prepared_name *n, struct statement *st, bool is_internal)
+bool request_describe(const struct prepared_request *r, struct prepared_name *n,
+		      struct statement *st, bool is_internal)
 {
 	request_insert(r, PGC_DESCRIBE, st->end, st->end_size, 0);
 	entry_find(r->ps, st)->describing = true;
@@ -151,7 +173,8 @@ void request_move_back(const struct prepared_request *r, struct prepared_name *n
 {
 	const struct statements *all = request_world(r)->statements;
 
-	if (n->in_flight > 0 || n->sent->changed || !statement_is_for(all, n->original, r->c->params))
+	if (n->in_flight > 0 || n->sent->changed ||
+	    !statement_is_for(all, n->original, r->c->params))
 		return;
 	if (n->sent->apart ? request_is_private(r) : statement_is_for(all, n->sent, r->c->params))
 		return;
@@ -173,7 +196,8 @@ struct statement *request_statement(const struct prepared_request *r, struct pre
 	is_private = request_is_private(r);
 	place = request_place(r);
 	/* the next Parse of the text finds the same statement */
-	if (!is_private && st->known && st->place == place && statement_is_for(all, st, r->c->params))
+	if (!is_private && st->known && st->place == place &&
+	    statement_is_for(all, st, r->c->params))
 		return statement_hold(st);
 	st = statement_take(all, place, r->c->params, st->body, st->size, is_private);
 	if (st && st != n->sent)
@@ -189,7 +213,8 @@ static void set_end(struct prepared_sql_name *n, const char *end)
 }
 
 /* Prepares an empty statement for DEALLOCATE; a text can need several. */
-static bool prepare_empty(const struct prepared_request *r, struct prepared_sql_name *n, unsigned number, bool is_internal)
+static bool prepare_empty(const struct prepared_request *r, struct prepared_sql_name *n,
+			  unsigned number, bool is_internal)
 {
 	char end[STATEMENT_END_MOST];
 
@@ -203,7 +228,8 @@ static bool prepare_empty(const struct prepared_request *r, struct prepared_sql_
 }
 
 /* Parses the statement unless the server has it (`is_there`), and describes it. */
-static bool parse_and_describe(const struct prepared_request *r, struct prepared_name *n, struct statement *st, bool is_there, bool is_internal)
+static bool parse_and_describe(const struct prepared_request *r, struct prepared_name *n,
+			       struct statement *st, bool is_there, bool is_internal)
 {
 	if (!is_there && !request_parse(r, OP_REPARSE, n, st, NULL))
 		return false;
@@ -212,8 +238,10 @@ static bool parse_and_describe(const struct prepared_request *r, struct prepared
 	return st->varies || request_describe(r, n, st, is_internal);
 }
 
-/* Prepares the statement for EXECUTE, which must fail if the types differ from the types that the client received. */
-static bool prepare_named(const struct prepared_request *r, struct prepared_sql_name *n, bool is_internal)
+/* Prepares the statement for EXECUTE, which must fail if the types differ from the types that the
+   client received. */
+static bool prepare_named(const struct prepared_request *r, struct prepared_sql_name *n,
+			  bool is_internal)
 {
 	struct statement *st = request_statement(r, n->name);
 	uint64_t types;
@@ -242,11 +270,11 @@ static bool prepare_named(const struct prepared_request *r, struct prepared_sql_
 	return done;
 }
 
-/* Before a Query the messages end with a Sync. Before a Parse the client sends the Sync, so they end with a Flush if the request waits for their
-   answers. */
+/* Before a Query the messages end with a Sync. Before a Parse the client sends the Sync, so they
+   end with a Flush if the request waits for their answers. */
 static bool end_inserted(const struct prepared_request *r, bool is_query)
 {
-	gather_copy(r->g, is_query ? sync_message : flush, PG_HEADER);
+	gather_copy(r->g, is_query ? sync_message : rewrite_flush, PG_HEADER);
 	if (!is_query)
 		return true;
 	if (!enter_inserted(r, PGC_SYNC, OP_BEFORE_SQL, NULL, NULL, true))
@@ -255,9 +283,11 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 	return true;
 }
 
-/* Statements for EXECUTE that the server lacks, or that have unknown types there, are parsed and described first, because an execution with other
-   types cannot be undone. This is tried once. VERDICT_PASS: the server has all statements, or the attempt was made. */
-static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql, bool is_query)
+/* Statements for EXECUTE that the server lacks, or that have unknown types there, are parsed and
+   described first, because an execution with other types cannot be undone. This is tried once.
+   VERDICT_PASS: the server has all statements, or the attempt was made. */
+static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql,
+				     bool is_query)
 {
 	bool some = false;
 
@@ -299,11 +329,14 @@ static bool is_dropped(const struct prepared_sql *sql, const struct prepared_nam
 /* Whether the SQL has a name that pgweir has given to a statement of the server. */
 static bool is_name_of_server(const struct prepared_request *r, const struct sql_name *name)
 {
-	return name->text_size > STATEMENT_HEAD && memcmp(name->text, r->ps->names.head, STATEMENT_HEAD) == 0;
+	return name->text_size > STATEMENT_HEAD &&
+	       memcmp(name->text, r->ps->names.head, STATEMENT_HEAD) == 0;
 }
 
-/* Makes the record of the text; client->names_sql says whether some of the names are to be replaced. NULL: no memory. */
-static struct prepared_sql *record_new(const struct prepared_request *r, const struct sql_plan *plan)
+/* Makes the record of the text; client->names_sql says whether some of the names are to be
+   replaced. NULL: no memory. */
+static struct prepared_sql *record_new(const struct prepared_request *r,
+				       const struct sql_plan *plan)
 {
 	struct prepared_sql *sql = mem_try(sizeof(*sql) + plan->count * sizeof(sql->names[0]));
 
@@ -315,7 +348,8 @@ static struct prepared_sql *record_new(const struct prepared_request *r, const s
 	sql->batch = r->s->batch;
 	r->c->names_sql = false;
 	for (unsigned i = 0; i < plan->count; i++) {
-		struct prepared_name *n = name_find(r->pc, plan->names[i].text, plan->names[i].text_size);
+		struct prepared_name *n = name_find(r->pc, plan->names[i].text,
+						    plan->names[i].text_size);
 
 		if (n && n->sent && r->s->status != 'E' && !is_dropped(sql, n)) {
 			sql->names[i].name = n;
@@ -323,7 +357,8 @@ static struct prepared_sql *record_new(const struct prepared_request *r, const s
 			r->c->names_sql = true;
 		}
 		sql->names[i].drops = plan->names[i].drops;
-		if (!n && r->s->status != 'E' && plan->names[i].drops && is_name_of_server(r, &plan->names[i])) {
+		if (!n && r->s->status != 'E' && plan->names[i].drops &&
+		    is_name_of_server(r, &plan->names[i])) {
 			set_end(&sql->names[i], STATEMENT_NOWHERE);
 			r->c->names_sql = true;
 		}
@@ -332,7 +367,8 @@ static struct prepared_sql *record_new(const struct prepared_request *r, const s
 	return sql;
 }
 
-enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text, size_t size, bool is_query)
+enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, const uint8_t *text,
+		      size_t size, bool is_query)
 {
 	enum verdict verdict;
 	struct prepared_sql *sql;
@@ -356,7 +392,8 @@ enum verdict sql_plan(const struct prepared_request *r, struct sql_plan *plan, c
 		struct prepared_sql_name *n = &sql->names[i];
 
 		if (n->name)
-			done = n->drops ? prepare_empty(r, n, i, is_query) : prepare_named(r, n, is_query);
+			done = n->drops ? prepare_empty(r, n, i, is_query)
+					: prepare_named(r, n, is_query);
 	}
 	r->pc->sql_waits = false;
 	return done && (!is_query || end_inserted(r, true)) ? VERDICT_PASS : VERDICT_NO_MEMORY;
@@ -372,11 +409,13 @@ static size_t sql_growth(const struct prepared_request *r, const struct sql_plan
 
 	for (unsigned i = 0; plan && i < plan->count; i++)
 		if (sql->names[i].end[0])
-			growth += QUOTES + STATEMENT_HEAD + sql->names[i].end_size - 1u - plan->names[i].size;
+			growth += QUOTES + STATEMENT_HEAD + sql->names[i].end_size - 1u -
+				  plan->names[i].size;
 	return growth;
 }
 
-static void sql_add(const struct prepared_request *r, const struct sql_plan *plan, const uint8_t *text, size_t size)
+static void sql_add(const struct prepared_request *r, const struct sql_plan *plan,
+		    const uint8_t *text, size_t size)
 {
 	const struct prepared_sql *sql = r->pc->sql;
 	size_t at = 0;
@@ -397,7 +436,8 @@ static void sql_add(const struct prepared_request *r, const struct sql_plan *pla
 	gather_add(r->g, text + at, size - at);
 }
 
-void sql_write(const struct prepared_request *r, uint8_t type, const struct sql_plan *plan, const uint8_t *body, size_t size)
+void sql_write(const struct prepared_request *r, uint8_t type, const struct sql_plan *plan,
+	       const uint8_t *body, size_t size)
 {
 	size_t name_size = type == PGC_PARSE;
 	uint8_t *head = gather_place(r->g, PG_HEADER + name_size);

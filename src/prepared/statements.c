@@ -1,9 +1,11 @@
 /*
- * The tables of prepared statements: a client's names and unnamed statement, a server's entries, and the journal of messages in
- * flight between them. The statements themselves, which clients share, are in pg/statement.c.
+ * The tables of prepared statements: a client's names and unnamed statement, a server's entries,
+ * and the journal of messages in flight between them. The statements themselves, which clients
+ * share, are in pg/statement.c.
  *
- * An error makes the server skip the rest of the batch, so a change is certain only after its answer. Each name, each entry and the
- * unnamed statement therefore has two values: `sent`, after the messages sent so far, and `confirmed`, after the last answer.
+ * An error makes the server skip the rest of the batch, so a change is certain only after its
+ * answer. Each name, each entry and the unnamed statement therefore has two values: `sent`, after
+ * the messages sent so far, and `confirmed`, after the last answer.
  *
  *	sent	confirmed	in_flight	state of an entry (of a name)
  *	no	no		0		absent: not in the table
@@ -13,18 +15,19 @@
  *	yes	yes		2 or more	Close and Parse sent
  *	no	no		1 or more	Parse and Close sent, or deallocated meanwhile
  *
- * A change is in doubt for messages of a later batch: they wait for its answer. A message in the same batch need not wait, because an
- * error that skips the change skips the message as well. Therefore all changes in flight of one name or entry belong to one batch.
+ * A change is in doubt for messages of a later batch: they wait for its answer. A message in the
+ * same batch need not wait, because an error that skips the change skips the message as well.
+ * Therefore all changes in flight of one name or entry belong to one batch.
  *
- * The journal has one operation for each message with MARK_PREPARED in the ledger, in the same order. An answer moves the oldest
- * operation from `sent` to `confirmed`, or drops it.
+ * The journal has one operation for each message with MARK_PREPARED in the ledger, in the same
+ * order. An answer moves the oldest operation from `sent` to `confirmed`, or drops it.
  *
- * Invariants: without changes in flight `sent` and `confirmed` are equal; server->count, server->bytes and server->lru cover the
- * entries that are present as sent.
+ * Invariants: without changes in flight `sent` and `confirmed` are equal; server->count,
+ * server->bytes and server->lru cover the entries that are present as sent.
  *
- * A pipeline can be long, and one answer (DEALLOCATE ALL, ParameterStatus) can change all confirmed entries. These are in lists, so
- * that the answer takes time only for the entries that it changes. Its effect on operations in flight is one number: all operations
- * before it.
+ * A pipeline can be long, and one answer (DEALLOCATE ALL, ParameterStatus) can change all confirmed
+ * entries. These are in lists, so that the answer takes time only for the entries that it changes.
+ * Its effect on operations in flight is one number: all operations before it.
  */
 #include "prepared/statements.h"
 
@@ -44,7 +47,8 @@ struct prepared_server *prepared_server_of(struct server *s)
 
 	if (s->prepared)
 		return s->prepared;
-	if (!randomness_draw(&s->peer.world->randomness, random, sizeof(random)) || !(s->prepared = mem_try(sizeof(*s->prepared))))
+	if (!randomness_draw(&s->peer.world->randomness, random, sizeof(random)) ||
+	    !(s->prepared = mem_try(sizeof(*s->prepared))))
 		return NULL;
 	list_init(&s->prepared->lru);
 	list_init(&s->prepared->confirmed);
@@ -64,8 +68,9 @@ static void swap_texts(struct prepared_client *pc)
 	pc->confirmed_text = other;
 }
 
-/* Moves the text of the change before to the journal: a later change may be skipped. Texts that are too large together are not stored, because a
-   server may delay the answers to thousands of changes, and only an error makes one of these texts current. */
+/* Moves the text of the change before to the journal: a later change may be skipped. Texts that are
+   too large together are not stored, because a server may delay the answers to thousands of
+   changes, and only an error makes one of these texts current. */
 static bool journal_text(struct prepared_client *pc, struct prepared_server *ps)
 {
 	struct prepared_op *op;
@@ -94,12 +99,15 @@ static bool journal_text(struct prepared_client *pc, struct prepared_server *ps)
 /* The current text becomes UNNAMED_OTHER, because it stays current if the new change is skipped. */
 static NEVER_INLINE void unnamed_deallocates_other(struct prepared_client *pc)
 {
-	bool sent = pc->unnamed_care & UNNAMED_SENT, other = pc->in_flight > 0 && pc->unnamed_care & UNNAMED_OTHER;
+	bool sent = pc->unnamed_care & UNNAMED_SENT,
+	     other = pc->in_flight > 0 && pc->unnamed_care & UNNAMED_OTHER;
 
-	pc->unnamed_care = (uint8_t)((pc->unnamed_care & UNNAMED_LASTS) | (sent || other ? UNNAMED_OTHER : 0));
+	pc->unnamed_care = (uint8_t)((pc->unnamed_care & UNNAMED_LASTS) |
+				     (sent || other ? UNNAMED_OTHER : 0));
 }
 
-bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps, enum op_kind kind, bool has_text, uint32_t batch)
+bool unnamed_change_sent(struct prepared_client *pc, struct prepared_server *ps, enum op_kind kind,
+			 bool has_text, uint32_t batch)
 {
 	struct prepared_op *op;
 
@@ -138,11 +146,14 @@ void unnamed_parse_sent(struct client *c, struct server *s, bool had)
 	ps->unnamed_number = c->prepared->number;
 }
 
-static ALWAYS_INLINE void unnamed_change_ended(struct prepared_client *pc, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void unnamed_change_ended(struct prepared_client *pc,
+					       const struct prepared_op *op, bool done)
 {
 	pc->in_flight--;
 	if (done) {
-		pc->confirmed_unnamed_types = (struct unnamed_types){ .meanings = pc->unnamed_types.meanings };
+		pc->confirmed_unnamed_types = (struct unnamed_types){
+			.meanings = pc->unnamed_types.meanings
+		};
 		pc->has_confirmed_text = op->has_text;
 		if (!op->text)
 			return;
@@ -255,7 +266,8 @@ static void name_remove(struct world *w, struct prepared_client *pc, struct prep
 	name_drop(w, &n);
 }
 
-static void name_confirm(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st)
+static void name_confirm(struct world *w, struct prepared_client *pc, struct prepared_name *n,
+			 struct statement *st)
 {
 	statement_replace(w, &n->confirmed, st);
 	list_remove(&n->confirmed_link);
@@ -263,7 +275,8 @@ static void name_confirm(struct world *w, struct prepared_client *pc, struct pre
 		list_append(&pc->confirmed_names, &n->confirmed_link);
 }
 
-static void name_charge(struct prepared_client *pc, struct prepared_name *n, const struct statement *st)
+static void name_charge(struct prepared_client *pc, struct prepared_name *n,
+			const struct statement *st)
 {
 	size_t cost = name_cost(strlen(n->text) + 1, st->size);
 
@@ -271,7 +284,8 @@ static void name_charge(struct prepared_client *pc, struct prepared_name *n, con
 	n->cost = (uint32_t)cost;
 }
 
-void name_change_sent(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st, uint32_t batch)
+void name_change_sent(struct world *w, struct prepared_client *pc, struct prepared_name *n,
+		      struct statement *st, uint32_t batch)
 {
 	name_set_sent(w, n, st);
 	if (st)
@@ -293,7 +307,9 @@ static void name_settle(struct world *w, struct prepared_client *pc, struct prep
 		name_remove(w, pc, n);
 }
 
-static ALWAYS_INLINE void name_change_ended(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st, bool done)
+static ALWAYS_INLINE void name_change_ended(struct world *w, struct prepared_client *pc,
+					    struct prepared_name *n, struct statement *st,
+					    bool done)
 {
 	if (done) {
 		name_confirm(w, pc, n, st);
@@ -304,7 +320,8 @@ static ALWAYS_INLINE void name_change_ended(struct world *w, struct prepared_cli
 	name_settle(w, pc, n);
 }
 
-void name_move(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *st)
+void name_move(struct world *w, struct prepared_client *pc, struct prepared_name *n,
+	       struct statement *st)
 {
 	bool is_back = st == n->original;
 
@@ -327,7 +344,8 @@ void name_forget(struct world *w, struct prepared_client *pc, struct prepared_na
 	name_settle(w, pc, n);
 }
 
-void name_restore(struct world *w, struct prepared_client *pc, struct prepared_name *n, struct statement *sent, struct statement *confirmed)
+void name_restore(struct world *w, struct prepared_client *pc, struct prepared_name *n,
+		  struct statement *sent, struct statement *confirmed)
 {
 	name_set_sent(w, n, sent);
 	name_confirm(w, pc, n, confirmed);
@@ -369,7 +387,8 @@ static struct prepared_entry *entry_new(struct prepared_server *ps, struct state
 
 	if (!e)
 		return NULL;
-	HASH_ADD_KEYPTR_BYHASHVALUE(hh, ps->entries, &st->number, sizeof(st->number), (unsigned)st->number, e);
+	HASH_ADD_KEYPTR_BYHASHVALUE(hh, ps->entries, &st->number, sizeof(st->number),
+				    (unsigned)st->number, e);
 	if (!HASH_HAS(hh, e)) {
 		mem_free(e);
 		return NULL;
@@ -381,7 +400,8 @@ static struct prepared_entry *entry_new(struct prepared_server *ps, struct state
 	return e;
 }
 
-bool entry_change_sent(struct prepared_server *ps, struct statement *st, bool present, uint32_t batch)
+bool entry_change_sent(struct prepared_server *ps, struct statement *st, bool present,
+		       uint32_t batch)
 {
 	struct prepared_entry *e = entry_find(ps, st);
 
@@ -415,7 +435,8 @@ static void entry_settle(struct world *w, struct prepared_server *ps, struct pre
 		entry_free(w, ps, e);
 }
 
-void entry_confirm(struct prepared_server *ps, struct prepared_entry *e, bool present, enum parse_validity validity)
+void entry_confirm(struct prepared_server *ps, struct prepared_entry *e, bool present,
+		   enum parse_validity validity)
 {
 	e->confirmed = present;
 	e->validity = (uint8_t)validity;
@@ -426,11 +447,13 @@ void entry_confirm(struct prepared_server *ps, struct prepared_entry *e, bool pr
 		list_append(&ps->confirmed, &e->confirmed_link);
 		return;
 	}
-	list_append(statement_may_differ(e->statement) ? &ps->uncertain_literals : &ps->uncertain, &e->confirmed_link);
+	list_append(statement_may_differ(e->statement) ? &ps->uncertain_literals : &ps->uncertain,
+		    &e->confirmed_link);
 	ps->has_uncertain = true;
 }
 
-static ALWAYS_INLINE void entry_change_ended(struct world *w, struct prepared_server *ps, const struct prepared_op *op, bool done)
+static ALWAYS_INLINE void entry_change_ended(struct world *w, struct prepared_server *ps,
+					     const struct prepared_op *op, bool done)
 {
 	struct prepared_entry *e = entry_find(ps, op->statement);
 
@@ -458,7 +481,8 @@ static bool journal_grow(struct prepared_server *ps)
 	return true;
 }
 
-/* Bytes that only the journal may hold: the text of a Parse, if its name has another statement meanwhile, or an unknown name. */
+/* Bytes that only the journal may hold: the text of a Parse, if its name has another statement
+   meanwhile, or an unknown name. */
 static size_t op_bytes(const struct prepared_op *op)
 {
 	if (op->kind == OP_PARSE && op->statement)
@@ -468,11 +492,14 @@ static size_t op_bytes(const struct prepared_op *op)
 	return 0;
 }
 
-bool op_push(struct prepared_server *ps, enum op_kind kind, struct prepared_name *name, struct statement *st)
+bool op_push(struct prepared_server *ps, enum op_kind kind, struct prepared_name *name,
+	     struct statement *st)
 {
 	if (ps->op_count == ps->op_capacity && !journal_grow(ps))
 		return false;
-	*op_at(ps, ps->op_count++) = (struct prepared_op){ .kind = (uint8_t)kind, .name = name, .statement = st };
+	*op_at(ps, ps->op_count++) = (struct prepared_op){ .kind = (uint8_t)kind,
+							   .name = name,
+							   .statement = st };
 	ps->journal_bytes += op_bytes(op_at(ps, ps->op_count - 1));
 	if (name)
 		name->refs++;
@@ -488,7 +515,8 @@ enum parse_validity op_validity(const struct prepared_server *ps, uint32_t i)
 
 	if (op->validity != PARSE_UNCERTAIN)
 		return (enum parse_validity)op->validity;
-	if (number < ps->invalid_before || (number < ps->literals_invalid_before && statement_may_differ(op->statement)))
+	if (number < ps->invalid_before ||
+	    (number < ps->literals_invalid_before && statement_may_differ(op->statement)))
 		return PARSE_INVALID;
 	return PARSE_UNCERTAIN;
 }
@@ -505,7 +533,8 @@ struct prepared_op op_take(struct prepared_server *ps)
 	return op;
 }
 
-void op_change_ended(struct world *w, struct prepared_server *ps, struct prepared_client *pc, const struct prepared_op *op, bool done)
+void op_change_ended(struct world *w, struct prepared_server *ps, struct prepared_client *pc,
+		     const struct prepared_op *op, bool done)
 {
 	if (op_changes_entry(op))
 		entry_change_ended(w, ps, op, done);
@@ -527,12 +556,14 @@ void op_release(struct world *w, struct prepared_op *op)
 
 /* ---- commands and reports that concern many statements ---- */
 
-static void uncertain_become(struct prepared_server *ps, struct list *uncertain, enum parse_validity validity)
+static void uncertain_become(struct prepared_server *ps, struct list *uncertain,
+			     enum parse_validity validity)
 {
 	struct list *node;
 
 	while ((node = list_first(uncertain)) != NULL)
-		entry_confirm(ps, LIST_OBJECT(node, struct prepared_entry, confirmed_link), true, validity);
+		entry_confirm(ps, LIST_OBJECT(node, struct prepared_entry, confirmed_link), true,
+			      validity);
 }
 
 void prepared_parameters_changed(struct server *s, enum parameter_event event)
@@ -541,18 +572,22 @@ void prepared_parameters_changed(struct server *s, enum parameter_event event)
 	bool is_harmless;
 
 	if (event == PARAMETERS_SET) {
-		is_harmless = ledger_is_within_query(&s->ledger) ? s->session.plain_set & SET_KEEPS_MEANING : !s->session.meanings_prepared;
+		is_harmless = ledger_is_within_query(&s->ledger)
+				      ? s->session.plain_set & SET_KEEPS_MEANING
+				      : !s->session.meanings_prepared;
 		s->session.meaning_in_doubt |= !is_harmless || s->ledger.lost;
 	}
 	if (!ps)
 		return;
-	uncertain_become(ps, &ps->uncertain_literals, event == PARAMETERS_UNCHANGED ? PARSE_VALID : PARSE_INVALID);
+	uncertain_become(ps, &ps->uncertain_literals,
+			 event == PARAMETERS_UNCHANGED ? PARSE_VALID : PARSE_INVALID);
 	if (event == PARAMETERS_SET) {
 		ps->set_batch = s->batch + 1;
 		ps->literals_invalid_before = ps->op_first + ps->op_count;
 		return;
 	}
-	uncertain_become(ps, &ps->uncertain, event == PARAMETERS_UNCHANGED ? PARSE_VALID : PARSE_INVALID);
+	uncertain_become(ps, &ps->uncertain,
+			 event == PARAMETERS_UNCHANGED ? PARSE_VALID : PARSE_INVALID);
 	ps->has_uncertain = false;
 	/* after an error, operations in flight are skipped */
 	if (event == PARAMETERS_REPORTED)
@@ -597,7 +632,8 @@ void prepared_deallocated(struct server *s, struct client *c, bool all)
 		entries_forget(s->peer.world, ps, &ps->uncertain_literals);
 	}
 	while (c && c->prepared && (node = list_first(&c->prepared->confirmed_names)) != NULL)
-		name_forget(s->peer.world, c->prepared, LIST_OBJECT(node, struct prepared_name, confirmed_link));
+		name_forget(s->peer.world, c->prepared,
+			    LIST_OBJECT(node, struct prepared_name, confirmed_link));
 }
 
 /* ---- the end ---- */
