@@ -4,14 +4,16 @@
 #include "conn/world.h"
 
 /*
- * Durations in the log: log_min_duration_query, log_min_duration_transaction, log_min_duration_wait, log_query_text. The relay compares a
- * duration with world->durations_logged before it calls these functions.
+ * Durations in the log: log_min_duration_query, log_min_duration_transaction,
+ * log_min_duration_wait, log_query_text. The relay compares a duration with world->durations_logged
+ * before it calls these functions.
  */
 enum duration { DURATION_QUERY, DURATION_TRANSACTION, DURATION_WAIT };
 
 /* Logs a duration of a client that has a server, if the settings say so. */
 void duration_log(struct client *client, enum duration what, usec_t took);
-/* Notes the text of the query that the client begins with this message, of whose body `here` bytes are present. */
+/* Notes the text of the query that the client begins with this message, of whose body `here` bytes
+   are present. */
 void duration_note_text(struct client *client, uint8_t type, const uint8_t *body, size_t here);
 
 #endif

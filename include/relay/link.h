@@ -9,14 +9,16 @@
  * A link: a server lent to a client. See release.h for its end.
  */
 
-/* The server and the client are ACTIVE and linked. True: the client's messages may be sent at once. False: the server gets the client's parameters
-   first, or the pair has ended. */
+/* The server and the client are ACTIVE and linked. True: the client's messages may be sent at once.
+   False: the server gets the client's parameters first, or the pair has ended. */
 bool link_begin(struct server *server, struct client *client);
-/* The client's next link, if it began now, would be for a transaction or statement, and end with it. A client with prepared statements that are
-   shared stays in transaction mode after a change to session mode: a session of its own would not have these statements. */
+/* The client's next link, if it began now, would be for a transaction or statement, and end with
+   it. A client with prepared statements that are shared stays in transaction mode after a change to
+   session mode: a session of its own would not have these statements. */
 static inline bool link_will_share(const struct client *c)
 {
-	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION || (c->prepared && c->prepared->names));
+	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION ||
+				   (c->prepared && c->prepared->names));
 }
 /* The ReadyForQuery of server->task has arrived: continues as its on_done says (enum task_end). */
 void link_task_over(struct server *server);

@@ -7,10 +7,11 @@
 #include "pool/latency.h"
 
 /*
- * Executions and times of queries (query_stats), for SHOW STATEMENTS. A shared prepared statement has an entry of its own; other texts share an entry
- * if they differ only in literals.
+ * Executions and times of queries (query_stats), for SHOW STATEMENTS. A shared prepared statement
+ * has an entry of its own; other texts share an entry if they differ only in literals.
  */
-#define QUERY_STATS_MOST 1000		/* entries; then the entry that was not used for the longest time makes room */
+/* entries; then the entry that was not used for the longest time makes room */
+#define QUERY_STATS_MOST 1000
 #define QUERY_TEXT_MOST 1000		/* bytes of a text */
 
 struct query_entry {
@@ -18,7 +19,8 @@ struct query_entry {
 	struct list used;
 	uint64_t executions, total;	/* total: microseconds */
 	uint32_t counts[LATENCY_BUCKETS];
-	uint64_t statement;		/* the number of the shared statement; 0: a text. The key begins here */
+	/* the number of the shared statement; 0: a text. The key begins here */
+	uint64_t statement;
 	char text[];			/* "" for a statement */
 };
 
@@ -38,12 +40,16 @@ static inline struct query_stats *query_stats_new(void)
 }
 /* NULL is allowed. */
 void query_stats_free(struct query_stats **stats);
-/* A query has taken this time. `statement`: see struct query_entry; `text` is the beginning of the query. */
+/* A query has taken this time. `statement`: see struct query_entry; `text` is the beginning of the
+   query. */
 void query_stats_add(struct query_stats *stats, uint64_t statement, const char *text, usec_t took);
 /* Returns the entry of a shared statement, or NULL. */
 const struct query_entry *query_stats_find(const struct query_stats *stats, uint64_t statement);
 /* Returns the number of entries; NULL is allowed. */
-static inline unsigned query_stats_count(const struct query_stats *stats) { return stats ? HASH_COUNT(stats->table) : 0; }
+static inline unsigned query_stats_count(const struct query_stats *stats)
+{
+	return stats ? HASH_COUNT(stats->table) : 0;
+}
 /* Returns the 99th percentile in microseconds. */
 static inline uint64_t query_entry_p99(const struct query_entry *e)
 {

@@ -9,25 +9,29 @@
 
 /* Maximum number of messages in a pipeline: further messages wait for answers. */
 #define RELAY_DEEPEST 65536
-/* Maximum number of full reads in a turn; with more connections that stream, each has one smaller read of at least RELAY_LEAST_PIECE bytes. */
+/* Maximum number of full reads in a turn; with more connections that stream, each has one smaller
+   read of at least RELAY_LEAST_PIECE bytes. */
 #define RELAY_READS 16
 #define RELAY_LEAST_PIECE (16 * 1024)
 
-/* Processes the input of the client: the held bytes, then, with from_socket, the socket's. The client is not ending; it may be afterwards. */
+/* Processes the input of the client: the held bytes, then, with from_socket, the socket's. The
+   client is not ending; it may be afterwards. */
 void relay_from_client(struct client *client, bool from_socket);
 /* The same for a server. */
 void relay_from_server(struct server *server, bool from_socket);
-/* Whether the connection that is being read may read once more in this turn: it has done so `rounds` times, each time in full. */
+/* Whether the connection that is being read may read once more in this turn: it has done so
+   `rounds` times, each time in full. */
 bool relay_one_more(struct world *world, int64_t rounds);
-/* A walk over the read buffer has examined `count` messages; `is_cut`: it has left others for the next turn, because its share is used up. Small
-   numbers are not counted. */
+/* A walk over the read buffer has examined `count` messages; `is_cut`: it has left others for the
+   next turn, because its share is used up. Small numbers are not counted. */
 void relay_looked_at_many(struct world *world, uint32_t count, bool is_cut);
 static inline void relay_looked(struct world *w, uint32_t count, bool is_cut)
 {
 	if (count >= LEAST_LOOKS || is_cut)
 		relay_looked_at_many(w, count, is_cut);
 }
-/* A turn begins: computes the share of each connection from the number of streams in the last turn. */
+/* A turn begins: computes the share of each connection from the number of streams in the last
+   turn. */
 void relay_share_turn(struct world *world);
 static inline void relay_begin_turn(struct world *w)
 {

@@ -22,18 +22,23 @@ struct release_view {
 	bool has_task, task_ends_alone;	/* a task is executed; it can end without the client */
 	bool said_fatal;		/* the server has sent a fatal error */
 	bool in_answer;			/* a message of the server is incomplete */
-	bool holds_input, holds_first;	/* input of the server is not processed yet; ... complete messages */
+	/* input of the server is not processed yet; ... complete messages */
+	bool holds_input, holds_first;
 	bool has_unsent;		/* bytes for the server wait to be sent */
 	bool in_message;		/* a message of the client is incomplete ... */
 	bool in_copy_data;		/* ... which is CopyData that can be completed */
-	bool is_about_to_send;		/* the client has sent a request that has not gone to the server */
+	/* the client has sent a request that has not gone to the server */
+	bool is_about_to_send;
 	bool is_canceled;		/* cancel requests are on their way to the server */
 	bool has_state;			/* the session has state of the client, or may have */
 	bool is_pinned;			/* by PIN_PARAMETERS, as after RELEASE_PIN */
-	bool leaves_state;		/* the state stays in the session, because the client ends */
+	/* the state stays in the session, because the client ends */
+	bool leaves_state;
 	bool needs_reset;		/* server_reset_query is to run after the link */
-	bool is_spent;			/* the server is to be closed: server_lifetime, close_reason */
-	bool may_finish;		/* client_gone: a query or transaction may end without the client */
+	/* the server is to be closed: server_lifetime, close_reason */
+	bool is_spent;
+	/* client_gone: a query or transaction may end without the client */
+	bool may_finish;
 };
 
 enum release_what {
@@ -41,10 +46,15 @@ enum release_what {
 	RELEASE_PIN,			/* ... until the client leaves: PIN_PARAMETERS */
 	RELEASE_ASK,			/* the server is asked for the state of the client */
 	RELEASE_SETTLE,			/* an empty query shows that nothing is owed */
-	RELEASE_FINISH,			/* the link ends; the query and the transaction of the client end without it: finish.c */
-	RELEASE_MOVE,			/* the server ends after its answers, and the client gets another one */
-	RELEASE_RESET,			/* the link ends; server_reset_query runs, then the server is idle */
-	RELEASE_RETURN,			/* the link ends; after cancel requests and listeners the server is idle (server_next_state) */
+	/* the link ends; the query and the transaction of the client end without it: finish.c */
+	RELEASE_FINISH,
+	/* the server ends after its answers, and the client gets another one */
+	RELEASE_MOVE,
+	/* the link ends; server_reset_query runs, then the server is idle */
+	RELEASE_RESET,
+	/* the link ends; after cancel requests and listeners the server is idle
+	   (server_next_state) */
+	RELEASE_RETURN,
 	RELEASE_CLOSE			/* the link ends, and the server is closed */
 };
 
@@ -58,12 +68,13 @@ struct release release_decide(const struct release_view *view);
 
 /* An empty query: its answer resolves a doubt of the ledger. */
 extern const struct server_task task_barrier;
-/* A query that separates the answers for the client from later ones, when the ledger does not know which answers the server owes. The client gets
-   all messages of the server before the answer to the query. */
+/* A query that separates the answers for the client from later ones, when the ledger does not know
+   which answers the server owes. The client gets all messages of the server before the answer to
+   the query. */
 extern const struct server_task task_leave;
 
-/* Ends the link if the server is free, or takes the next step towards that. In session mode only sets application_name, if it lacks the address.
-   Nothing for a server without a client. */
+/* Ends the link if the server is free, or takes the next step towards that. In session mode only
+   sets application_name, if it lacks the address. Nothing for a server without a client. */
 void release_check(struct server *server);
 /* release_check(), unless answers are pending. */
 static inline void release_if_over(struct server *s)
@@ -72,22 +83,26 @@ static inline void release_if_over(struct server *s)
 	if (ledger_depth(&s->ledger) == 0)
 		release_check(s);
 }
-/* The client keeps the server for values of sequences only (session_values_may_yield). True: the server was free, and has returned to its pool, or
-   returns after task_values. */
+/* The client keeps the server for values of sequences only (session_values_may_yield). True: the
+   server was free, and has returned to its pool, or returns after task_values. */
 bool release_yielded(struct server *server);
-/* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles a doubt without the client, or ends. */
+/* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles
+   a doubt without the client, or ends. */
 void release_ended_client(struct server *server);
-/* The server is FINISHING: its client has left a query or transaction, and `lacks` bytes of its last CopyData are missing. `has_terminated`: the
-   client has sent Terminate, and its query is not cancelled. The server may end. */
+/* The server is FINISHING: its client has left a query or transaction, and `lacks` bytes of its
+   last CopyData are missing. `has_terminated`: the client has sent Terminate, and its query is not
+   cancelled. The server may end. */
 void finish_begin(struct server *server, uint32_t lacks, bool has_terminated);
-/* Takes the next step after an answer, or after the end of a cancel request; nothing in other states. */
+/* Takes the next step after an answer, or after the end of a cancel request; nothing in other
+   states. */
 void finish_continue(struct server *server);
 /* Cancels the query after client_gone_delay, and closes the server after client_gone_timeout. */
 void finish_tick(struct server *server);
-/* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete message. */
+/* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete
+   message. */
 bool server_is_clean(const struct server *server);
-/* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave, which follows all others. PG_OK: it is; PG_MORE:
-   more bytes are needed; PG_BAD: it is not. */
+/* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave,
+   which follows all others. PG_OK: it is; PG_MORE: more bytes are needed; PG_BAD: it is not. */
 enum pg_verdict release_look_for_reply(const struct server *server, const uint8_t *at, size_t n);
 
 #endif

@@ -9,14 +9,18 @@
 #include <string.h>
 
 /*
- * A request that another server can execute instead: see retry.c. Only clients that ask for a role have a struct retry.
+ * A request that another server can execute instead: see retry.c. Only clients that ask for a role
+ * have a struct retry.
  */
 
 /* The verdict on the beginning of an answer. */
 enum retry_verdict {
 	RETRY_PASS,			/* it is the client's */
-	RETRY_MORE,			/* nothing may be forwarded before more of the answer has arrived */
-	RETRY_TAKEN			/* the link is over, and the request is the next input of its client again; the server ends */
+	/* nothing may be forwarded before more of the answer has arrived */
+	RETRY_MORE,
+	/* the link is over, and the request is the next input of its client again; the server
+	   ends */
+	RETRY_TAKEN
 };
 
 /* Whose request an error answers, and what follows from it: tbl/retry_error.tbl. */
@@ -78,9 +82,10 @@ static inline void retry_answered(struct client *c)
 	retry_forget(c->retry);
 	c->retry->is_bound = server_of(c->pooled.link)->session.doubts;
 }
-/* Whether retry_look() would return RETRY_PASS: the client has answers of its transaction, or these n bytes contain the end of a statement other than
-   BEGIN, before any error. */
-static inline bool retry_passes(const struct server *s, const struct client *c, const uint8_t *at, size_t n)
+/* Whether retry_look() would return RETRY_PASS: the client has answers of its transaction, or these
+   n bytes contain the end of a statement other than BEGIN, before any error. */
+static inline bool retry_passes(const struct server *s, const struct client *c, const uint8_t *at,
+				size_t n)
 {
 	const uint8_t *end = at + n;
 	uint32_t size;
@@ -89,28 +94,37 @@ static inline bool retry_passes(const struct server *s, const struct client *c, 
 		return false;
 	if (!c->retry->is_first || n > RETRY_MOST)
 		return true;
-	for (; end - at >= PG_HEADER && *at != PGS_ERROR && pg_frame_is_here(at, (size_t)(end - at), &size); at += PG_HEADER + (size_t)size) {
-		if ((*at == PGS_COMPLETE && size != sizeof("BEGIN") && size != sizeof("START TRANSACTION")) || (*at == PGS_READY && !(c->reads & READING_SENT)))
+	for (; end - at >= PG_HEADER && *at != PGS_ERROR &&
+	       pg_frame_is_here(at, (size_t)(end - at), &size);
+	     at += PG_HEADER + (size_t)size) {
+		if ((*at == PGS_COMPLETE && size != sizeof("BEGIN") &&
+		     size != sizeof("START TRANSACTION")) ||
+		    (*at == PGS_READY && !(c->reads & READING_SENT)))
 			return true;
 	}
 	return false;
 }
-/* The answer to a request with is_first begins with these n bytes, between two messages; nothing of it was forwarded. */
+/* The answer to a request with is_first begins with these n bytes, between two messages; nothing of
+   it was forwarded. */
 enum retry_verdict retry_look(struct server *server, const uint8_t *at, size_t n);
-/* The connection is lost. True: the server has executed nothing of the request; the link is over, as after RETRY_TAKEN. Otherwise the caller ends the
-   server and its client. */
+/* The connection is lost. True: the server has executed nothing of the request; the link is over,
+   as after RETRY_TAKEN. Otherwise the caller ends the server and its client. */
 bool retry_lost(struct server *server);
-/* Takes the link apart: the request becomes the next input of the client, and the server ends for this reason. For a request with is_first of which
-   nothing was forwarded. False: no memory, or the client must keep its server, and nothing has happened. The caller decides when the client continues:
-   client_resume(). */
+/* Takes the link apart: the request becomes the next input of the client, and the server ends for
+   this reason. For a request with is_first of which nothing was forwarded. False: no memory, or the
+   client must keep its server, and nothing has happened. The caller decides when the client
+   continues: client_resume(). */
 bool retry_take_back(struct server *server, enum close_reason why);
-/* The host of the server is silent, closed, or not the primary any more: takes a read back, as retry_take_back(), and its client goes on with another host.
-   False: the request may do more than read, or its answer has begun, and nothing has happened. */
+/* The host of the server is silent, closed, or not the primary any more: takes a read back, as
+   retry_take_back(), and its client goes on with another host. False: the request may do more than
+   read, or its answer has begun, and nothing has happened. */
 bool retry_recall(struct server *server, enum close_reason why);
-/* For roles_decide(): evidence about hosts has arrived. A client with pooled.is_held gets the answer of its server, or is not held any more. */
+/* For roles_decide(): evidence about hosts has arrived. A client with pooled.is_held gets the
+   answer of its server, or is not held any more. */
 void retry_judge(struct client *client);
 /* The server of the client ends for this reason. Returns the reason that the client gets. */
-enum close_reason retry_loss(const struct client *client, const struct server *server, enum close_reason why);
+enum close_reason retry_loss(const struct client *client, const struct server *server,
+			     enum close_reason why);
 void retry_free(struct client *client);
 
 #endif

@@ -21,12 +21,16 @@ static inline bool signal_may_be_meant(const struct client *c, const struct pg_f
 		return c->prepared && c->prepared->unnamed_care & UNNAMED_SIGNALS;
 	if (f->type == PGC_QUERY)
 		return signal_text_may_be(f->body, f->here);
-	nul = f->type == PGC_PARSE && c->shares_names && f->here > SIGNAL_SHORTEST ? memchr(f->body, 0, f->here) : NULL;
+	nul = f->type == PGC_PARSE && c->shares_names && f->here > SIGNAL_SHORTEST
+		      ? memchr(f->body, 0, f->here)
+		      : NULL;
 	return nul && signal_text_may_be(nul + 1, f->here - (size_t)(nul + 1 - f->body));
 }
 
-/* Does what the message asks for, and appends the message that the client's server gets in its place. False: the server gets the message
-   itself, and nothing was done. The server is ready for the message. */
-bool signal_replace(struct client *client, struct server *server, const struct pg_frame *frame, struct bytes *out);
+/* Does what the message asks for, and appends the message that the client's server gets in its
+   place. False: the server gets the message itself, and nothing was done. The server is ready for
+   the message. */
+bool signal_replace(struct client *client, struct server *server, const struct pg_frame *frame,
+		    struct bytes *out);
 
 #endif

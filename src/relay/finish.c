@@ -1,19 +1,26 @@
 /*
  * A server whose client has left in a query or a transaction (client_gone): SERVER_FINISHING.
  *
- * pgweir reads and drops the answers to the client, rolls the transaction back, and returns the server to its pool. With client_gone = cancel the tick
- * cancels a query that does not end by itself, unless the client has sent Terminate: PostgreSQL executes what precedes a Terminate. finish_continue() takes the next step after each answer:
+ * pgweir reads and drops the answers to the client, rolls the transaction back, and returns the
+ * server to its pool. With client_gone = cancel the tick cancels a query that does not end by
+ * itself, unless the client has sent Terminate: PostgreSQL executes what precedes a Terminate.
+ * finish_continue() takes the next step after each answer:
  *
  *	COPY FROM STDIN			CopyFail, with the rest of an incomplete CopyData before it
- *	batch without a Sync		ROLLBACK as a part of the batch, and Sync: a Sync alone would commit the batch
+ *	batch without a Sync		ROLLBACK as a part of the batch, and Sync: a Sync alone
+ *					would commit the batch
  *	... that has failed		Sync
- *	transaction			ROLLBACK, after all cancel requests: they would cancel the ROLLBACK
- *	Syncs of a failed COPY		an empty query, which separates their answers from later ones
+ *	transaction			ROLLBACK, after all cancel requests: they would cancel the
+ *					ROLLBACK
+ *	Syncs of a failed COPY		an empty query, which separates their answers from later
+ *					ones
  *
- * Nothing is kept of the answers. Facts about the session that command tags tell are in doubt, and the server is reset or closed for them, because no
- * client can be asked. The server is closed if it does not become free in client_gone_timeout.
+ * Nothing is kept of the answers. Facts about the session that command tags tell are in doubt, and
+ * the server is reset or closed for them, because no client can be asked. The server is closed if
+ * it does not become free in client_gone_timeout.
  *
- * Invariant: a server in FINISHING has no client, and owes answers, is in a transaction, or executes one of the tasks below.
+ * Invariant: a server in FINISHING has no client, and owes answers, is in a transaction, or
+ * executes one of the tasks below.
  */
 #include "relay/release.h"
 
@@ -26,7 +33,8 @@
 #include "state/task.h"
 
 #define NEVER INT64_MAX			/* server->canceled_at: not to be cancelled */
-#define CANCEL_AGAIN USEC		/* a cancel request that arrives between two queries has no effect */
+/* a cancel request that arrives between two queries has no effect */
+#define CANCEL_AGAIN USEC
 
 static enum task_end finish_done(struct server *s, bool failed)
 {
@@ -36,15 +44,22 @@ static enum task_end finish_done(struct server *s, bool failed)
 }
 
 static const struct server_task task_end_batch = {
-	.name = "end batch", .words = "ending a batch without a client", .states = TASK_IN(FINISHING), .on_done = finish_done,
-};
-
-static const struct server_task task_rollback = {
-	.name = "rollback", .words = "ROLLBACK without a client", .states = TASK_IN(FINISHING), .failure = REASON_CLIENT_NOT_READY,
+	.name = "end batch",
+	.words = "ending a batch without a client",
+	.states = TASK_IN(FINISHING),
 	.on_done = finish_done,
 };
 
-/* Completes the message of the client that is incomplete, which must be CopyData of a COPY FROM STDIN: the COPY fails in any case. */
+static const struct server_task task_rollback = {
+	.name = "rollback",
+	.words = "ROLLBACK without a client",
+	.states = TASK_IN(FINISHING),
+	.failure = REASON_CLIENT_NOT_READY,
+	.on_done = finish_done,
+};
+
+/* Completes the message of the client that is incomplete, which must be CopyData of a COPY FROM
+   STDIN: the COPY fails in any case. */
 static bool complete_copy_data(struct server *s, uint32_t lacks)
 {
 	static const uint8_t zeros[4096];
@@ -84,7 +99,8 @@ static bool fail_copy(struct server *s)
 	return sent;
 }
 
-/* Ends the batch with an error or a ROLLBACK. `has_failed`: the batch fails without the ROLLBACK. */
+/* Ends the batch with an error or a ROLLBACK. `has_failed`: the batch fails without the
+   ROLLBACK. */
 static bool end_batch(struct server *s, bool has_failed)
 {
 	static const uint8_t rollback[] = {
@@ -99,7 +115,8 @@ static bool end_batch(struct server *s, bool has_failed)
 
 	if (has_failed) {
 		s->batch++;
-		sent = ledger_sent_marked(&s->ledger, PGC_SYNC, 0, OWED_TO_POOLER, MARK_TASK) && stream_write_bytes(&s->peer.stream, sync, sizeof(sync));
+		sent = ledger_sent_marked(&s->ledger, PGC_SYNC, 0, OWED_TO_POOLER, MARK_TASK) &&
+		       stream_write_bytes(&s->peer.stream, sync, sizeof(sync));
 	} else {
 		bytes_append(&out, rollback, sizeof(rollback));
 		sent = server_send(s, MARK_TASK, &out);
@@ -150,8 +167,8 @@ void finish_continue(struct server *s)
 		return;
 	}
 	/* answers will come */
-	if (s->task || !(ledger_is_empty(l) || ledger_is_in_doubt(l)) || s->peer.passing > 0 || bytes_size(&s->peer.held) > 0 ||
-	    stream_unsent(&s->peer.stream) > 0)
+	if (s->task || !(ledger_is_empty(l) || ledger_is_in_doubt(l)) || s->peer.passing > 0 ||
+	    bytes_size(&s->peer.held) > 0 || stream_unsent(&s->peer.stream) > 0)
 		return;
 	cancel_query_over(s);
 	if (s->pooled.cancels > 0)
@@ -174,14 +191,16 @@ void finish_tick(struct server *s)
 	}
 	/* the socket may have taken the last bytes */
 	finish_continue(s);
-	if (s->pooled.state != SERVER_FINISHING || s->task == &task_rollback || set->client_gone != CLIENT_GONE_CANCEL ||
-	    now - since < set->client_gone_delay || (s->canceled_at > 0 && now - s->canceled_at < CANCEL_AGAIN) || ledger_depth(&s->ledger) == 0 ||
-	    !cancel_abandoned(s))
+	if (s->pooled.state != SERVER_FINISHING || s->task == &task_rollback ||
+	    set->client_gone != CLIENT_GONE_CANCEL || now - since < set->client_gone_delay ||
+	    (s->canceled_at > 0 && now - s->canceled_at < CANCEL_AGAIN) ||
+	    ledger_depth(&s->ledger) == 0 || !cancel_abandoned(s))
 		return;
 	if (s->canceled_at == 0) {
 		s->pooled.pool->gone_cancels++;
 		if (set->log_disconnections)
-			log_info("%s canceling the query of a client that has left", server_text(s, who, sizeof(who)));
+			log_info("%s canceling the query of a client that has left",
+				 server_text(s, who, sizeof(who)));
 	}
 	s->canceled_at = now;
 }

@@ -1,20 +1,25 @@
 /*
- * The path of bytes from clients to servers, and the rules for both directions (from_server.c has the way back).
+ * The path of bytes from clients to servers, and the rules for both directions (from_server.c has
+ * the way back).
  *
- * Input is read into the loop's one buffer and walked frame by frame in place. A frame that need not be understood costs a look at its five header
- * bytes: it is entered in the ledger (towards the server) or crossed off (towards the client), and its bytes are part of a run that goes to the other
- * socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a client waits for a server; then they are held in a
- * buffer until they can be sent.
+ * Input is read into the loop's one buffer and walked frame by frame in place. A frame that need
+ * not be understood costs a look at its five header bytes: it is entered in the ledger (towards the
+ * server) or crossed off (towards the client), and its bytes are part of a run that goes to the
+ * other socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a
+ * client waits for a server; then they are held in a buffer until they can be sent.
  *
- * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short loop, and they are sent in one call.
- * walk_client_frames examines the others frame by frame (message.c).
+ * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short
+ * loop, and they are sent in one call. walk_client_frames examines the others frame by frame
+ * (message.c).
  *
- * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at most one read; only a named Parse is collected as
- * a whole (collect). A client without a server is read in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an
- * incomplete message that must be seen further before it can be sent and that fits the read buffer, because its rest may never arrive.
+ * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at
+ * most one read; only a named Parse is collected as a whole (collect). A client without a server is
+ * read in pieces of pkt_buf, to keep many waiting clients cheap. A client gets no server for an
+ * incomplete message that must be seen further before it can be sent and that fits the read buffer,
+ * because its rest may never arrive.
  *
- * release.c returns the server when it owes nothing, its transaction is over, and both sides are between two frames. See "Message Flow" and "Message
- * Formats" of the PostgreSQL documentation.
+ * release.c returns the server when it owes nothing, its transaction is over, and both sides are
+ * between two frames. See "Message Flow" and "Message Formats" of the PostgreSQL documentation.
  */
 #include "relay/relay.h"
 
@@ -31,13 +36,13 @@
 
 #include <stdio.h>
 
-/* The largest input of one relay_pass_plain call, below which its messages are not counted, and the number of its messages that count as one
-   examined message. */
+/* The largest input of one relay_pass_plain call, below which its messages are not counted, and the
+   number of its messages that count as one examined message. */
 #define PLAIN_LITTLE 256
 #define PLAIN_MOST (8 * 1024)
 #define PLAIN_PER_LOOK 4
 
-static void flush(struct client *c, struct gather *g)
+static void from_client_flush(struct client *c, struct gather *g)
 {
 	gather_flush(g);
 	c->half_sent = false;
@@ -49,8 +54,9 @@ static bool may_need_no_server(uint8_t type)
 	return pg_client_messages[type].phases & PG_COPY && type != PGC_TERMINATE;
 }
 
-/* Answers the messages at the front of n bytes that need no server, of a client without a server: Sync, Flush, and complete messages left over
-   from a COPY. All answers are sent in one write. False: the client has ended. */
+/* Answers the messages at the front of n bytes that need no server, of a client without a server:
+   Sync, Flush, and complete messages left over from a COPY. All answers are sent in one write.
+   False: the client has ended. */
 static bool take_without_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
 {
 	uint32_t most = (uint32_t)c->peer.world->conf->settings.max_packet_size;
@@ -58,7 +64,9 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 	struct pg_frame f;
 	bool sent;
 
-	for (*used = 0; pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && may_need_no_server(f.type); *used += PG_HEADER + f.size) {
+	for (*used = 0;
+	     pg_frame_look(at + *used, n - *used, most, &f) == PG_OK && may_need_no_server(f.type);
+	     *used += PG_HEADER + f.size) {
 		/* Sync and Flush have no body; a message of a COPY must be complete */
 		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
 			break;
@@ -70,25 +78,27 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 	return sent;
 }
 
-/* Takes the frame at the front of n bytes, and reads its header into *f. VERDICT_PASS, VERDICT_SWALLOW, VERDICT_GONE; with another verdict the walk
-   stops before the frame. */
-static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, struct gather *g, struct pg_frame *f, size_t *skip)
+/* Takes the frame at the front of n bytes, and reads its header into *f. VERDICT_PASS,
+   VERDICT_SWALLOW, VERDICT_GONE; with another verdict the walk stops before the frame. */
+static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, struct gather *g,
+			       struct pg_frame *f, size_t *skip)
 {
-	enum pg_verdict read = pg_frame_look(at, n, (uint32_t)c->peer.world->conf->settings.max_packet_size, f);
+	enum pg_verdict read = pg_frame_look(
+		at, n, (uint32_t)c->peer.world->conf->settings.max_packet_size, f);
 	const struct pg_client_message *row;
 	char type[8];
 
 	if (read == PG_MORE)
 		return VERDICT_MORE;
 	if (read == PG_BAD) {
-		flush(c, g);
+		from_client_flush(c, g);
 		client_end_bad_header(c, at, PG_HEADER);
 		return VERDICT_GONE;
 	}
 	row = pg_client_message(f->type, PG_SESSION | PG_COPY);
 	if (!row || f->size < row->look) {
 		snprintf(type, sizeof(type), "%u", f->type);
-		flush(c, g);
+		from_client_flush(c, g);
 		client_end(c, REASON_BAD_PACKET, type);
 		return VERDICT_GONE;
 	}
@@ -96,7 +106,8 @@ static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, st
 }
 
 /* As relay_pass_plain(), for the first part of a large input; counts its messages in *looks. */
-static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n, uint32_t *looks)
+static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n,
+						uint32_t *looks)
 {
 	const struct ledger *l = &server_of(c->pooled.link)->ledger;
 	size_t before = ledger_depth(l);
@@ -108,7 +119,8 @@ static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t 
 }
 
 /* Continues a walk: the first `at` of n bytes are forwarded without a further look. */
-static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8_t *buf, size_t at, size_t n)
+static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8_t *buf, size_t at,
+						   size_t n)
 {
 	struct world *w = c->peer.world;
 	struct gather g;
@@ -126,13 +138,17 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		size_t skip = 0;
 
 		if (c->peer.passing > 0) {
-			/* if the client ends before the flush, its server waits for the rest of the message */
+			/* if the client ends before the flush, its server waits for the rest of the
+			   message */
 			c->half_sent |= at == 0 && !c->peer.passing_dropped;
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->pooled.link && !c->refused_until && !(c->reads & (READING_BEGIN | READING_HERE))) {
-			struct walk plain = n - at < PLAIN_LITTLE ? relay_pass_plain(c, buf + at, n - at) : pass_some_plain(c, buf + at, n - at, &looks);
+		if (retry_fast && c->pooled.link && !c->refused_until &&
+		    !(c->reads & (READING_BEGIN | READING_HERE))) {
+			struct walk plain = n - at < PLAIN_LITTLE
+						    ? relay_pass_plain(c, buf + at, n - at)
+						    : pass_some_plain(c, buf + at, n - at, &looks);
 
 			if (plain.verdict == VERDICT_GONE)
 				return plain;
@@ -152,7 +168,8 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			if (at == n)
 				break;
 		}
-		if (c->pooled.splits && !c->pooled.link && !c->refused_until && pg_client_message(buf[at], PG_SESSION) && buf[at] != PGC_TERMINATE) {
+		if (c->pooled.splits && !c->pooled.link && !c->refused_until &&
+		    pg_client_message(buf[at], PG_SESSION) && buf[at] != PGC_TERMINATE) {
 			size_t used;
 
 			verdict = reads_take(c, buf + at, n - at, &used);
@@ -183,7 +200,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	}
 	if (c->keeps_request && c->pooled.link && at > from)
 		retry_keep(c, buf + from, at - from);
-	flush(c, &g);
+	from_client_flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
 	c->pooled.pool->database->stats.total.received += at;
 	if (g.broken)
@@ -193,8 +210,10 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	return (struct walk){ at, verdict };
 }
 
-/* Walks input that begins a message, unless the rest of a message is to come. Its messages usually pass unread. `keeps`: the client has a struct retry. */
-static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *buf, size_t n, bool keeps)
+/* Walks input that begins a message, unless the rest of a message is to come. Its messages usually
+   pass unread. `keeps`: the client has a struct retry. */
+static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *buf, size_t n,
+					     bool keeps)
 {
 	struct walk plain = { 0, VERDICT_PASS };
 
@@ -215,7 +234,8 @@ static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *bu
 	return (struct walk){ n, VERDICT_BROKEN };
 }
 
-/* walk_client() for a client that is being refused, or for whose input read_auto.c or reads.c decides. */
+/* walk_client() for a client that is being refused, or for whose input read_auto.c or reads.c
+   decides. */
 static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
 {
 	bool is_unread = c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n);
@@ -237,8 +257,9 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 
 #define LAST_READS 64
 
-/* Writing to the server has failed. Its last messages, perhaps all answers of the client, may still be readable. They are read now, beyond the share of
-   this turn, because there is no later turn. Called last: the read buffer is overwritten. */
+/* Writing to the server has failed. Its last messages, perhaps all answers of the client, may still
+   be readable. They are read now, beyond the share of this turn, because there is no later turn.
+   Called last: the read buffer is overwritten. */
 static void server_is_broken(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
@@ -256,7 +277,8 @@ static void server_is_broken(struct client *c)
 			peer_come_again(&c->peer);
 			return;
 		}
-	} while (!peer_is_stopped(&s->peer) && !(s->peer.blocked & FLOW_ROOM) && reads < LAST_READS && (s->peer.held_first || !from_socket));
+	} while (!peer_is_stopped(&s->peer) && !(s->peer.blocked & FLOW_ROOM) &&
+		 reads < LAST_READS && (s->peer.held_first || !from_socket));
 	if (!c->retry || !read_lost(s))
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
@@ -291,7 +313,10 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		return;
 	}
 	if (r < 0) {
-		bool has_terminated = pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) == PG_OK && f.type == PGC_TERMINATE;
+		bool has_terminated = pg_frame_look(bytes_front(&c->peer.held),
+						    bytes_size(&c->peer.held), PG_LENGTH_LIMIT,
+						    &f) == PG_OK &&
+				      f.type == PGC_TERMINATE;
 
 		client_end(c, has_terminated ? REASON_CLIENT_CLOSE : REASON_CLIENT_EOF, NULL);
 		return;
@@ -303,7 +328,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		peer_come_again(&c->peer);
 }
 
-/* A client without a server that does not read its answers is not read either, so that answers do not accumulate. */
+/* A client without a server that does not read its answers is not read either, so that answers do
+   not accumulate. */
 static bool waits_for_own_room(struct client *c)
 {
 	if (c->pooled.link || stream_unsent(&c->peer.stream) == 0)
@@ -339,18 +365,21 @@ static bool awaits_answer(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
-	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 && !stream_has_buffered(&c->peer.stream);
+	return s && !s->ledger.lost && stream_unsent(&s->peer.stream) == 0 &&
+	       !stream_has_buffered(&c->peer.stream);
 }
 
-/* The client holds complete messages, or a frame that must be seen as a whole and does not fit the read buffer. */
+/* The client holds complete messages, or a frame that must be seen as a whole and does not fit the
+   read buffer. */
 static bool holds_much(const struct client *c)
 {
-	return c->peer.held.data && (c->peer.held_first || c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER);
+	return c->peer.held.data &&
+	       (c->peer.held_first || c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER);
 }
 
-/* A frame that is too large for the read buffer is collected in the client's own memory; later input is not read before it has been sent. True: it
-   is complete. */
-static bool collect(struct client *c)
+/* A frame that is too large for the read buffer is collected in the client's own memory; later
+   input is not read before it has been sent. True: it is complete. */
+static bool from_client_collect(struct client *c)
 {
 	struct world *w = c->peer.world;
 
@@ -380,7 +409,7 @@ static bool collect(struct client *c)
 }
 
 /* Walks the held bytes in place. */
-static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
+static NEVER_INLINE void from_client_pass_held(struct client *c, bool from_socket)
 {
 	struct bytes all;
 	struct walk walk;
@@ -389,12 +418,14 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 	if (from_socket && !list_is_empty(&c->peer.again))
 		return;
 	c->peer.held_first = false;
-	if (!collect(c))
+	if (!from_client_collect(c))
 		return;
 	all = c->peer.held;
 	c->peer.held = (struct bytes)BYTES_EMPTY;
 	/* relay_pass_plain() does not continue the search of a text */
-	walk = session_is_searching(c) ? walk_client_frames(c, bytes_front(&all), 0, bytes_size(&all)) : walk_client(c, bytes_front(&all), bytes_size(&all));
+	walk = session_is_searching(c)
+		       ? walk_client_frames(c, bytes_front(&all), 0, bytes_size(&all))
+		       : walk_client(c, bytes_front(&all), bytes_size(&all));
 	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);
 	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
@@ -405,8 +436,10 @@ static NEVER_INLINE void pass_held(struct client *c, bool from_socket)
 		peer_come_again(&c->peer);
 }
 
-/* Holds the rest of n bytes after a walk, and acts on the verdict. True: more may be read at once. */
-static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n, bool from_socket)
+/* Holds the rest of n bytes after a walk, and acts on the verdict. True: more may be read at
+   once. */
+static NEVER_INLINE bool from_client_end_round(struct client *c, struct walk walk, size_t n,
+					       bool from_socket)
 {
 	if (walk.verdict == VERDICT_GONE)
 		return false;
@@ -428,7 +461,7 @@ static NEVER_INLINE bool end_round(struct client *c, struct walk walk, size_t n,
 }
 
 /* Takes the held bytes and one read. True: there may be more. */
-static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
+static ALWAYS_INLINE bool from_client_round_of(struct client *c, bool from_socket)
 {
 	struct world *w = c->peer.world;
 	size_t held = peer_unhold(&c->peer), n = held;
@@ -455,13 +488,14 @@ static ALWAYS_INLINE bool round_of(struct client *c, bool from_socket)
 	walk = walk_client(c, w->buffer, n);
 	if (walk.verdict == VERDICT_PASS && walk.used == n && (size_t)r < room && awaits_answer(c))
 		return false;
-	return end_round(c, walk, n, from_socket) && ((size_t)r == room || stream_has_buffered(&c->peer.stream));
+	return from_client_end_round(c, walk, n, from_socket) &&
+	       ((size_t)r == room || stream_has_buffered(&c->peer.stream));
 }
 
-static NEVER_INLINE void more_rounds(struct client *c, bool from_socket)
+static NEVER_INLINE void from_client_more_rounds(struct client *c, bool from_socket)
 {
 	for (int64_t rounds = 1; relay_one_more(c->peer.world, rounds); rounds++)
-		if (!round_of(c, from_socket))
+		if (!from_client_round_of(c, from_socket))
 			return;
 	if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
@@ -471,7 +505,8 @@ void relay_from_client(struct client *c, bool from_socket)
 {
 	c->peer.world->has_traffic = true;
 	/* the client is in the queue, or its server executes a task */
-	if (c->pooled.state == CLIENT_WAITING || (c->pooled.link && server_of(c->pooled.link)->task != NULL)) {
+	if (c->pooled.state == CLIENT_WAITING ||
+	    (c->pooled.link && server_of(c->pooled.link)->task != NULL)) {
 		if (from_socket)
 			read_waiting(c);
 		return;
@@ -479,9 +514,9 @@ void relay_from_client(struct client *c, bool from_socket)
 	if (waits_for_own_room(c))
 		return;
 	if (holds_much(c))
-		pass_held(c, from_socket);
-	else if (round_of(c, from_socket))
-		more_rounds(c, from_socket);
+		from_client_pass_held(c, from_socket);
+	else if (from_client_round_of(c, from_socket))
+		from_client_more_rounds(c, from_socket);
 }
 
 void relay_client_drained(struct client *c)
@@ -491,7 +526,8 @@ void relay_client_drained(struct client *c)
 
 	if (s && !relay_send_local_replies(c, s))
 		return;
-	if (s && c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0)
+	if (s && c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) &&
+	    stream_unsent(&s->peer.stream) == 0)
 		client_resume(c);
 	from = s ? &s->peer : &c->peer;
 	if (from->blocked & FLOW_ROOM) {
@@ -514,15 +550,17 @@ void relay_server_drained(struct server *s)
 /*
  * ---- the share of a connection in a turn ----
  *
- * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one read, which is smaller, but at least
- * RELAY_LEAST_PIECE. Messages that are examined one by one are counted too, and words of SQL texts (state/session_state.c): a walk over the buffer
- * stops at its share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a hundred times as long as a read of
- * bulk data.
+ * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one
+ * read, which is smaller, but at least RELAY_LEAST_PIECE. Messages that are examined one by one are
+ * counted too, and words of SQL texts (state/session_state.c): a walk over the buffer stops at its
+ * share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a
+ * hundred times as long as a read of bulk data.
  *
- * The streams of the last turn are counted, so that all have the same share: epoll reports the connections that it reported first last time first
- * again. state/notify.c counts notifications.
+ * The streams of the last turn are counted, so that all have the same share: epoll reports the
+ * connections that it reported first last time first again. state/notify.c counts notifications.
  *
- * Invariant: a connection with input has at least one read in each turn, and one message is examined.
+ * Invariant: a connection with input has at least one read in each turn, and one message is
+ * examined.
  */
 
 bool relay_one_more(struct world *w, int64_t rounds)
@@ -535,7 +573,8 @@ bool relay_one_more(struct world *w, int64_t rounds)
 		w->streams++;
 	if (most == 0)
 		return true;
-	return rounds < most && w->reads < RELAY_READS && (rounds + 1) * w->streams_before <= RELAY_READS;
+	return rounds < most && w->reads < RELAY_READS &&
+	       (rounds + 1) * w->streams_before <= RELAY_READS;
 }
 
 void relay_looked_at_many(struct world *w, uint32_t count, bool is_cut)

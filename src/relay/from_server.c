@@ -1,14 +1,16 @@
 /*
  * The path of bytes from servers to clients (from_client.c has the other direction).
  *
- * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look at their bodies.
- * walk_server_frames examines the others frame by frame (answer_look).
+ * Most traffic takes the short loop (pass_plain): complete answers for the client that need no look
+ * at their bodies. walk_server_frames examines the others frame by frame (answer_look).
  *
- * A server's message is crossed off the ledger, which names its receiver: answers for the client are relayed, answers to pgweir's own messages are
- * dropped, and an unexpected answer ends the connection. Only ReadyForQuery, ParameterStatus, some command tags, the process id of a
+ * A server's message is crossed off the ledger, which names its receiver: answers for the client
+ * are relayed, answers to pgweir's own messages are dropped, and an unexpected answer ends the
+ * connection. Only ReadyForQuery, ParameterStatus, some command tags, the process id of a
  * NotificationResponse and the first bytes of an ErrorResponse are read.
  *
- * Invariant: the client gets everything received before the end of the connection, and learns of the end after that.
+ * Invariant: the client gets everything received before the end of the connection, and learns of
+ * the end after that.
  */
 #include "relay/relay.h"
 
@@ -42,7 +44,8 @@
 
 /* ---- messages of servers ---- */
 
-#define WHOLE_MOST 65536	/* longest message that has to be read as a whole (ParameterStatus) */
+/* longest message that has to be read as a whole (ParameterStatus) */
+#define WHOLE_MOST 65536
 #define NOTIFIER 4		/* bytes of the process ID in a NotificationResponse */
 #define ERROR_LOOK 128		/* bytes of an ErrorResponse in which its severity is found */
 
@@ -64,7 +67,8 @@ static void client_parameter(struct server *s, const char *name, const char *val
 	if (!c || index < 0)
 		return;
 	/* the client's server, or its next one, gets the name with the address */
-	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host && !c->replication)
+	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host &&
+	    !c->replication)
 		value = client_name_with_host(c, value, named);
 	set = params_with(w->params, c->params, index, value);
 	if (set)
@@ -74,7 +78,8 @@ static void client_parameter(struct server *s, const char *name, const char *val
 }
 
 /* A complete CommandComplete with a tag that may concern pgweir. */
-static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f,
+			enum ledger_owner owner)
 {
 	enum pg_tag tag = pg_tag_read(f->body, f->size);
 	bool is_local = tag == TAG_SET && owner == OWED_TO_CLIENT && server_set_is_local(s);
@@ -88,16 +93,20 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
 		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT && !is_local)
-		session_state_told(s, tag, tag == TAG_DISCARD_ALL || (tag == TAG_SET && f->size == TAG_RESET_SIZE));
+		session_state_told(s, tag,
+				   tag == TAG_DISCARD_ALL ||
+					   (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	/* texts may have another meaning until the transaction ends: the tables may be temporary */
 	if (owner == OWED_TO_CLIENT &&
-	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE || tag == TAG_DISCARD || tag == TAG_DISCARD_ALL)) {
+	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE ||
+	     tag == TAG_DISCARD || tag == TAG_DISCARD_ALL)) {
 		s->session.meaning_in_doubt = true;
 		s->session.changes |= CHANGES_TABLES;
 	}
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);
-		/* a connect_query does the same on each server, and affects no text that another server has parsed */
+		/* a connect_query does the same on each server, and affects no text that another
+		   server has parsed */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
 			s->session.changes |= CHANGES_MEANING;
@@ -111,12 +120,16 @@ static void log_error_of(const struct server *s, const char *context, const stru
 {
 	char who[256], text[PRINTABLE_TEXT];
 
-	log_repeatable(LEVEL_WARNING, (int64_t)(hash_of(e->sqlstate, strlen(e->sqlstate)) ^ hash_of(context, strlen(context))),
-		       "%s %s: %.20s %s", server_text(s, who, sizeof(who)), context, *e->severity ? e->severity : "ERROR",
+	log_repeatable(LEVEL_WARNING,
+		       (int64_t)(hash_of(e->sqlstate, strlen(e->sqlstate)) ^
+				 hash_of(context, strlen(context))),
+		       "%s %s: %.20s %s", server_text(s, who, sizeof(who)), context,
+		       *e->severity ? e->severity : "ERROR",
 		       printable_text(e->message, text, sizeof(text)));
 }
 
-/* A message that answers the query of server->task. True: the client gets this error, because the server ends. */
+/* A message that answers the query of server->task. True: the client gets this error, because the
+   server ends. */
 static bool take_task_answer(struct server *s, const struct pg_frame *f)
 {
 	struct pg_error e;
@@ -142,7 +155,8 @@ static bool take_task_answer(struct server *s, const struct pg_frame *f)
 	return false;
 }
 
-/* An answer to a message of pgweir's own: it is dropped after the feature that marked the message has seen it. */
+/* An answer to a message of pgweir's own: it is dropped after the feature that marked the message
+   has seen it. */
 static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
 	switch (mark) {
@@ -170,21 +184,24 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case LEDGER_MARKS:
 		break;
 	}
-	/* the error of a message that pgweir put before the client's message, which the server skips now */
+	/* the error of a message that pgweir put before the client's message, which the server
+	   skips now */
 	if (f->type == PGS_ERROR)
 		return VERDICT_PASS;
 	return f->type == PGS_READY && mark != MARK_PREPARED ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
-/* While a message of pgweir's own settles a doubt: a ReadyForQuery that answers a Sync of the client, and not this message. */
+/* While a message of pgweir's own settles a doubt: a ReadyForQuery that answers a Sync of the
+   client, and not this message. */
 static bool is_surplus(const struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
 	return mark == MARK_TASK && f->type == PGS_READY && s->ledger.mark == LEDGER_UNMARKED;
 }
 
-/* Notes the facts about the server that a message contains, also of a message that is not forwarded. False: the message is malformed, or there is no
-   memory (pooled.close_reason). */
-static bool take_note(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_verdict verdict, enum ledger_owner owner)
+/* Notes the facts about the server that a message contains, also of a message that is not
+   forwarded. False: the message is malformed, or there is no memory (pooled.close_reason). */
+static bool take_note(struct server *s, struct client *c, const struct pg_frame *f,
+		      enum ledger_verdict verdict, enum ledger_owner owner)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->here);
 	const char *name, *value;
@@ -193,7 +210,8 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 	switch (f->type) {
 	case PGS_ERROR:
 		s->session.has_failed = true;
-		s->said_fatal = pg_error_is_fatal(f->body, f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
+		s->said_fatal = pg_error_is_fatal(f->body,
+						  f->here < ERROR_LOOK ? f->here : ERROR_LOOK);
 		prepared_parameters_changed(s, PARAMETERS_RESET);
 		break;
 	case PGS_COPY_IN:
@@ -213,23 +231,29 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 			client_parameter(s, name, value);
 		else
 			server_parameter(s, name, value);
-		if (welcome_reported(s->welcome, name, value) && s->pooled.host && s->pooled.host->role_users > 0)
+		if (welcome_reported(s->welcome, name, value) && s->pooled.host &&
+		    s->pooled.host->role_users > 0)
 			host_note_promotion(s->pooled.host, value, s->peer.world->now);
 		return s->pooled.close_reason != REASON_NO_MEMORY;
 	case PGS_COMPLETE:
 		any_size = c ? c->keeps_state | c->names_sql : s->pooled.state == SERVER_FINISHING;
-		if (verdict == LEDGER_ANSWER && pg_tag_may_tell(f->type, f->size, any_size ? TAG_ANY_SIZE : TAG_SIZES))
+		if (verdict == LEDGER_ANSWER &&
+		    pg_tag_may_tell(f->type, f->size, any_size ? TAG_ANY_SIZE : TAG_SIZES))
 			look_at_tag(s, c, f, owner);
 		break;
 	}
 	return true;
 }
 
-/* A message that answers nothing: ParameterStatus, a notice, a notification, or the error of a server that ends. */
-static enum verdict unasked(struct server *s, struct client *c, const struct pg_frame *f, enum ledger_owner owner)
+/* A message that answers nothing: ParameterStatus, a notice, a notification, or the error of a
+   server that ends. */
+static enum verdict unasked(struct server *s, struct client *c, const struct pg_frame *f,
+			    enum ledger_owner owner)
 {
-	/* the client has all its answers and is about to release the server: further messages of the server are not for the client */
-	bool is_between_transactions = c && ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && c->shares_server && !c->pooled.pins &&
+	/* the client has all its answers and is about to release the server: further messages of
+	   the server are not for the client */
+	bool is_between_transactions = c && ledger_is_empty(&s->ledger) && s->status == 'I' &&
+				       !s->task && c->shares_server && !c->pooled.pins &&
 				       (c->peer.passing == 0 || c->peer.passing_dropped);
 
 	if (f->type == PGS_ERROR && (!c || is_between_transactions))
@@ -242,10 +266,11 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 	if (f->type == PGS_NOTIFICATION)
 		return notify_client_passes(s, c, f) ? VERDICT_PASS : VERDICT_SWALLOW;
 	/* its role tells the client whether its server is a standby */
-	if (f->type == PGS_PARAMETER && f->size > sizeof(STANDBY_PARAMETER) && memcmp(f->body, STANDBY_PARAMETER, sizeof(STANDBY_PARAMETER)) == 0 &&
-	    client_standby(c))
+	if (f->type == PGS_PARAMETER && f->size > sizeof(STANDBY_PARAMETER) &&
+	    memcmp(f->body, STANDBY_PARAMETER, sizeof(STANDBY_PARAMETER)) == 0 && client_standby(c))
 		return VERDICT_SWALLOW;
-	/* After its own SET pgweir reports the new values to the client itself. Notices of that SET are for no client. */
+	/* After its own SET pgweir reports the new values to the client itself. Notices of that SET
+	   are for no client. */
 	return owner == OWED_TO_POOLER ? VERDICT_SWALLOW : VERDICT_PASS;
 }
 
@@ -262,8 +287,8 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 	enum ledger_kind kind = ledger_next_kind(&s->ledger);
 	enum ledger_verdict verdict = ledger_received(&s->ledger, f->type, &owner);
 
-	/* Only a task changes parameters for pgweir. During other messages of pgweir the client's values are reported: the error of a Parse before a Query
-	   rolls back the client's SET. */
+	/* Only a task changes parameters for pgweir. During other messages of pgweir the client's
+	   values are reported: the error of a Parse before a Query rolls back the client's SET. */
 	if (f->type == PGS_PARAMETER && mark != MARK_TASK)
 		owner = OWED_TO_CLIENT;
 	if (verdict == LEDGER_BROKEN || !take_note(s, c, f, verdict, owner))
@@ -272,8 +297,10 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 		return unasked(s, c, f, owner);
 	if (mark == MARK_PREPARED && kind == LEDGER_DESCRIBE_STATEMENT && is_description(f->type))
 		prepared_described(s, f);
-	/* the answer may concern prepared statements; a client may have names that this server does not know */
-	if ((s->prepared || (c && c->prepared)) && (s->ledger.mark == MARK_PREPARED || s->ledger.marks_skipped[MARK_PREPARED] > 0)) {
+	/* the answer may concern prepared statements; a client may have names that this server does
+	   not know */
+	if ((s->prepared || (c && c->prepared)) &&
+	    (s->ledger.mark == MARK_PREPARED || s->ledger.marks_skipped[MARK_PREPARED] > 0)) {
 		enum verdict answer = prepared_answered(s, c, f);
 
 		if (answer != VERDICT_MORE)
@@ -284,8 +311,11 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 	if (owner == OWED_TO_POOLER && !is_surplus(s, f, mark))
 		return swallowed(s, f, mark);
 	if (!c)
-		return is_surplus(s, f, mark) || s->pooled.state == SERVER_FINISHING ? VERDICT_SWALLOW : VERDICT_INVALID;
-	if (f->type == PGS_ERROR && c->has_lost_values && session_values_hint(c, f) == VERDICT_SWALLOW)
+		return is_surplus(s, f, mark) || s->pooled.state == SERVER_FINISHING
+			       ? VERDICT_SWALLOW
+			       : VERDICT_INVALID;
+	if (f->type == PGS_ERROR && c->has_lost_values &&
+	    session_values_hint(c, f) == VERDICT_SWALLOW)
 		return VERDICT_SWALLOW;
 	/* the client has named statements in SQL, which have other names on the server */
 	if (f->type == PGS_ERROR && c->names_sql)
@@ -296,7 +326,9 @@ static enum verdict server_frame(struct server *s, const struct pg_frame *f)
 enum verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct pg_frame *f)
 {
 	enum pg_verdict read = pg_frame_look(at, n, INT32_MAX, f), is_last;
-	const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
+	const struct client *c = s->pooled.link && !s->pooled.link->is_internal
+					 ? client_of(s->pooled.link)
+					 : NULL;
 	const struct pg_server_message *row;
 
 	if (read != PG_OK)
@@ -312,14 +344,19 @@ enum verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct p
 
 		if (row->whole)
 			return VERDICT_MORE;
-		if (is_description(f->type) && fits && ledger_next_mark(&s->ledger) == MARK_PREPARED)
+		if (is_description(f->type) && fits &&
+		    ledger_next_mark(&s->ledger) == MARK_PREPARED)
 			return VERDICT_MORE;
-		if (f->type == PGS_ERROR && (f->here < ERROR_LOOK || (answer_may_be_told(s) && fits)))
+		if (f->type == PGS_ERROR &&
+		    (f->here < ERROR_LOOK || (answer_may_be_told(s) && fits)))
 			return VERDICT_MORE;
 		/* the channel of a notification may decide whether the notification is forwarded */
-		if (f->type == PGS_NOTIFICATION && (f->here < NOTIFIER || (fits && (c ? c->hears : s->pooled.state == SERVER_LISTENING))))
+		if (f->type == PGS_NOTIFICATION &&
+		    (f->here < NOTIFIER ||
+		     (fits && (c ? c->hears : s->pooled.state == SERVER_LISTENING))))
 			return VERDICT_MORE;
-		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) || (s->task && s->task->reads_rows && fits))
+		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) ||
+		    (s->task && s->task->reads_rows && fits))
 			return VERDICT_MORE;
 	}
 	return server_frame(s, f);
@@ -388,8 +425,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 /* A statement has left a transaction open in statement mode. */
 static bool breaks_statement_mode(const struct server *s)
 {
-	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link && s->status != 'I' && !s->task &&
-	       client_of(s->pooled.link)->shares_server;
+	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link &&
+	       s->status != 'I' && !s->task && client_of(s->pooled.link)->shares_server;
 }
 
 /* Gathers the local replies of pgweir that are due between two messages of the server. */
@@ -404,16 +441,19 @@ static void gather_local_replies(struct server *s, struct gather *g)
 }
 
 /* ReadyForQuery, `size` bytes of body. */
-static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body, uint32_t size)
+static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body,
+				       uint32_t size)
 {
-	if (size != 1 || !pg_is_status(*body) || c->hears || s->pooled.pool->allowed.mode == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
+	if (size != 1 || !pg_is_status(*body) || c->hears ||
+	    s->pooled.pool->allowed.mode == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
 	client_ready(s, c);
 	return true;
 }
 
-/* Crosses off the complete answers for the client at the front that pass unread. Returns the number of their bytes. */
+/* Crosses off the complete answers for the client at the front that pass unread. Returns the number
+   of their bytes. */
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
@@ -428,7 +468,10 @@ static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf,
 		if (type == PGS_READY) {
 			if (!passes_ready(s, c, at + PG_HEADER, size))
 				break;
-		} else if ((pg_tag_may_tell(type, size, tags) && pg_tag_tells(at + PG_HEADER, size) && pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) || !ledger_passes(&s->ledger, type)) {
+		} else if ((pg_tag_may_tell(type, size, tags) &&
+			    pg_tag_tells(at + PG_HEADER, size) &&
+			    pg_tag_read(at + PG_HEADER, size) != TAG_NOTHING) ||
+			   !ledger_passes(&s->ledger, type)) {
 			break;
 		} else if (s->ledger.mark != LEDGER_UNMARKED) {
 			prepared_passed(s, c);
@@ -455,13 +498,15 @@ static void end_bad(struct server *s, uint8_t type)
 		server_end(s, REASON_SERVER_BROKEN, NULL);
 	} else {
 		/* PgBouncer's words */
-		log_warning("%s got packet '%s' from server when not linked", server_text(s, who, sizeof(who)),
+		log_warning("%s got packet '%s' from server when not linked",
+			    server_text(s, who, sizeof(who)),
 			    printable_text((char[]){ (char)type, '\0' }, packet, sizeof(packet)));
 		server_end(s, REASON_IDLE_DIRTY, states[s->pooled.state]);
 	}
 }
 
-/* Ends a server after an unexpected fatal error. Its client, if any, continues with another server. */
+/* Ends a server after an unexpected fatal error. Its client, if any, continues with another
+   server. */
 static void end_fatal(struct server *s, const struct gather *g, const struct pg_frame *f)
 {
 	struct client *spared = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -471,8 +516,10 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 	if (pg_error_read(f->body, f->here, &e) == PG_OK) {
 		s->was_ended = text_starts(e.sqlstate, "57P0");
 		if (s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED)
-			log_warning("%s got packet 'E' from server when not linked (%.20s %s)", server_text(s, who, sizeof(who)),
-				    *e.severity ? e.severity : "ERROR", printable_text(e.message, text, sizeof(text)));
+			log_warning("%s got packet 'E' from server when not linked (%.20s %s)",
+				    server_text(s, who, sizeof(who)),
+				    *e.severity ? e.severity : "ERROR",
+				    printable_text(e.message, text, sizeof(text)));
 		else
 			log_error_of(s, "server said", &e);
 	}
@@ -487,8 +534,9 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 		client_resume(spared);
 }
 
-/* The ReadyForQuery of a client that listens has arrived, and everything before it was sent. Notifications come before it. True: it is withheld until
-   the listener has answered (task_hear); the client gets POST_READY then. */
+/* The ReadyForQuery of a client that listens has arrived, and everything before it was sent.
+   Notifications come before it. True: it is withheld until the listener has answered (task_hear);
+   the client gets POST_READY then. */
 static NEVER_INLINE bool holds_ready(struct server *s, struct client *c)
 {
 	struct notify_client *h = c->session->notify_client;
@@ -512,7 +560,8 @@ static NEVER_INLINE bool holds_ready(struct server *s, struct client *c)
 	return true;
 }
 
-/* The answer to task_leave has arrived, and the client has all earlier messages. The server ends. */
+/* The answer to task_leave has arrived, and the client has all earlier messages. The server
+   ends. */
 static void end_left(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
@@ -526,8 +575,8 @@ static void end_left(struct server *s)
 	client_resume(c);
 }
 
-/* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers the statement that broke the rule, also if more
-   statements follow. */
+/* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers
+   the statement that broke the rule, also if more statements follow. */
 static enum verdict take_ready(struct server *s, struct client *c)
 {
 	client_ready(s, c);
@@ -536,8 +585,10 @@ static enum verdict take_ready(struct server *s, struct client *c)
 	return c->hears && holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
 }
 
-/* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as walk_server(). */
-static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8_t *buf, size_t at, size_t n)
+/* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as
+   walk_server(). */
+static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8_t *buf, size_t at,
+						   size_t n)
 {
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
@@ -562,7 +613,8 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 			if (at == n)
 				break;
 		}
-		is_cut = looks++ == looks_most || (listens && !notify_clients_have_share(s->peer.world));
+		is_cut = looks++ == looks_most ||
+			 (listens && !notify_clients_have_share(s->peer.world));
 		if (is_cut)
 			break;
 		gather_local_replies(s, &g);
@@ -583,7 +635,8 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 			at += gather_pass(&g, &s->peer, buf + at, n - at);
 			break;
 		}
-		if (verdict == VERDICT_FATAL || verdict == VERDICT_REFUSE || verdict == VERDICT_LAST)
+		if (verdict == VERDICT_FATAL || verdict == VERDICT_REFUSE ||
+		    verdict == VERDICT_LAST)
 			break;
 	}
 	if (s->peer.passing == 0 && verdict != VERDICT_WAIT)
@@ -592,7 +645,9 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 	gather_flush(&g);
 	s->pooled.pool->database->stats.total.sent += g.bytes;
 	relay_looked(s->peer.world, looks, is_cut);
-	walk = (struct walk){ at, is_cut ? VERDICT_LATER : verdict == VERDICT_WAIT ? VERDICT_WAIT : VERDICT_PASS };
+	walk = (struct walk){ at, is_cut		    ? VERDICT_LATER
+				  : verdict == VERDICT_WAIT ? VERDICT_WAIT
+							    : VERDICT_PASS };
 	if (verdict == VERDICT_INVALID) {
 		end_bad(s, buf[at]);
 	} else if (verdict == VERDICT_FATAL) {
@@ -608,7 +663,8 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 	return (struct walk){ 0, VERDICT_GONE };
 }
 
-static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c, const uint8_t *buf,
+					     size_t n)
 {
 	size_t at = c && s->peer.passing == 0 ? pass_plain(s, c, buf, n) : 0;
 
@@ -621,9 +677,11 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at` bytes; `is_owed`: these
-   bytes complete no answer, so another server may still give the answer. Before these bytes, the pool had served `ended` transactions. */
-static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf, size_t at, size_t n, uint64_t ended, bool is_owed)
+/* Walks the answer of a client with a struct retry, of which pass_plain() has taken the first `at`
+   bytes; `is_owed`: these bytes complete no answer, so another server may still give the answer.
+   Before these bytes, the pool had served `ended` transactions. */
+static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf,
+					     size_t at, size_t n, uint64_t ended, bool is_owed)
 {
 	const struct stats *total = &s->pooled.pool->database->stats.total;
 	uint64_t sent = total->sent;
@@ -655,17 +713,20 @@ static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c,
 /*
  * walk_answer() for a client whose request may be sent to another server.
  *
- * The answer to a Query passes pass_plain() before retry_look() sees it. Only an answer before the end of its first statement may be held
- * back, and pass_plain() removes nothing from the ledger until then, so the same bytes can pass again later.
+ * The answer to a Query passes pass_plain() before retry_look() sees it. Only an answer before the
+ * end of its first statement may be held back, and pass_plain() removes nothing from the ledger
+ * until then, so the same bytes can pass again later.
  */
-static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *c, const uint8_t *buf, size_t n)
+static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *c,
+					       const uint8_t *buf, size_t n)
 {
 	struct stats *total = &s->pooled.pool->database->stats.total;
 	uint64_t ended = total->xact_count;
 	size_t at = 0, depth = ledger_depth(&s->ledger);
 	bool is_sent;
 
-	if (s->peer.passing == 0 && c->retry->step != AUTO_AWAY && (ledger_answers_query(&s->ledger) || retry_passes(s, c, buf, n)))
+	if (s->peer.passing == 0 && c->retry->step != AUTO_AWAY &&
+	    (ledger_answers_query(&s->ledger) || retry_passes(s, c, buf, n)))
 		at = pass_plain(s, c, buf, n);
 	if (at < n || !ledger_is_empty(&s->ledger) || s->ledger.open)
 		return walk_looking(s, c, buf, at, n, ended, ledger_depth(&s->ledger) == depth);
@@ -682,7 +743,8 @@ static ALWAYS_INLINE struct walk walk_of_retry(struct server *s, struct client *
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or VERDICT_GONE. */
+/* Walks n bytes. VERDICT_PASS, VERDICT_LATER, VERDICT_WAIT (a ReadyForQuery is held back) or
+   VERDICT_GONE. */
 static ALWAYS_INLINE struct walk walk_server(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
@@ -712,7 +774,8 @@ static bool server_may_go_on(struct server *s)
 		server_end(s, REASON_STATEMENT_MODE, NULL);
 		return false;
 	}
-	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0 && ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
+	if (c->peer.blocked & (FLOW_ROOM | FLOW_ANSWERS) && stream_unsent(&s->peer.stream) == 0 &&
+	    ledger_depth(&s->ledger) < RELAY_DEEPEST / 2)
 		client_resume(c);
 	if (stream_unsent(&c->peer.stream) > 0) {
 		flow_block(&s->peer, FLOW_ROOM);
@@ -752,7 +815,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 }
 
 /* Takes the held bytes and one read. True: there may be more. */
-static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
+static ALWAYS_INLINE bool from_server_round_of(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
 	size_t held = peer_unhold(&s->peer), n = held;
@@ -787,20 +850,21 @@ static ALWAYS_INLINE bool round_of(struct server *s, bool from_socket)
 		return false;
 	}
 	s->peer.held_first = false;
-	return server_may_go_on(s) && from_socket && ((size_t)r == room || stream_has_buffered(&s->peer.stream));
+	return server_may_go_on(s) && from_socket &&
+	       ((size_t)r == room || stream_has_buffered(&s->peer.stream));
 }
 
-static NEVER_INLINE void more_rounds(struct server *s)
+static NEVER_INLINE void from_server_more_rounds(struct server *s)
 {
 	for (int64_t rounds = 1; relay_one_more(s->peer.world, rounds); rounds++)
-		if (!round_of(s, true))
+		if (!from_server_round_of(s, true))
 			return;
 	if (stream_has_buffered(&s->peer.stream) && s->task != &task_hear)
 		peer_come_again(&s->peer);
 }
 
 /* Walks the held bytes in place. */
-static NEVER_INLINE void pass_held(struct server *s)
+static NEVER_INLINE void from_server_pass_held(struct server *s)
 {
 	struct bytes all = s->peer.held;
 	struct walk walk;
@@ -811,7 +875,8 @@ static NEVER_INLINE void pass_held(struct server *s)
 		bytes_free(&all);
 	else if (!peer_hold_rest_of(&s->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
 		server_end(s, REASON_NO_MEMORY, NULL);
-	else if (walk.verdict != VERDICT_WAIT && server_may_go_on(s) && (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
+	else if (walk.verdict != VERDICT_WAIT && server_may_go_on(s) &&
+		 (s->peer.held_first || stream_has_buffered(&s->peer.stream)))
 		peer_come_again(&s->peer);
 }
 
@@ -821,8 +886,8 @@ void relay_from_server(struct server *s, bool from_socket)
 	if (s->peer.held_first) {
 		/* otherwise the server is on the list `again`, and the turn reads it from there */
 		if (!from_socket || list_is_empty(&s->peer.again))
-			pass_held(s);
-	} else if (round_of(s, from_socket)) {
-		more_rounds(s);
+			from_server_pass_held(s);
+	} else if (from_server_round_of(s, from_socket)) {
+		from_server_more_rounds(s);
 	}
 }

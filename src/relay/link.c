@@ -1,6 +1,6 @@
 /*
- * A link: a server is lent to a client. link_begin() gives the server the client's parameters, and link_task_over() continues after each task of
- * pgweir's own. release.c ends the link.
+ * A link: a server is lent to a client. link_begin() gives the server the client's parameters, and
+ * link_task_over() continues after each task of pgweir's own. release.c ends the link.
  */
 #include "relay/link.h"
 
@@ -24,8 +24,9 @@ static void begin_state(struct server *s, struct client *c)
 		session_set_unknown(s, UNKNOWN_FUNCTIONS);
 }
 
-/* The login of the client is over. False: it has ended, or has no server: the pool mode has changed while it waited. */
-static bool welcome(struct server *s, struct client *c)
+/* The login of the client is over. False: it has ended, or has no server: the pool mode has changed
+   while it waited. */
+static bool link_welcome(struct server *s, struct client *c)
 {
 	if (!login_link_welcome(s, c))
 		return false;
@@ -33,7 +34,8 @@ static bool welcome(struct server *s, struct client *c)
 	return c->pooled.link != NULL;
 }
 
-/* The server has the parameters of another client, or unknown ones. Returns what link_begin() returns. */
+/* The server has the parameters of another client, or unknown ones. Returns what link_begin()
+   returns. */
 static bool bring_params(struct server *s, struct client *c)
 {
 	if (c->login && !login_link_begin(s, c))
@@ -41,7 +43,7 @@ static bool bring_params(struct server *s, struct client *c)
 	/* the client has parameters now, and may have sent its first queries already */
 	if (c->login && pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);
-	return session_restore_begin(s, c, false) && (!c->login || welcome(s, c));
+	return session_restore_begin(s, c, false) && (!c->login || link_welcome(s, c));
 }
 
 bool link_begin(struct server *s, struct client *c)
@@ -65,9 +67,10 @@ bool link_begin(struct server *s, struct client *c)
 
 /* ---- the pooler's own queries ---- */
 
-/* The state of the client on this server is known: the link ends, or, if the client has sent a request meanwhile, continues. Then the server gets
-   the client's parameters, which a RESET may have changed to its own. */
-static void resume(struct server *s, struct client *c)
+/* The state of the client on this server is known: the link ends, or, if the client has sent a
+   request meanwhile, continues. Then the server gets the client's parameters, which a RESET may
+   have changed to its own. */
+static void link_resume(struct server *s, struct client *c)
 {
 	release_check(s);
 	/* on its way to the listener of the pool */
@@ -76,7 +79,9 @@ static void resume(struct server *s, struct client *c)
 	if (c->pooled.link) {
 		if (!c->pooled.pins)
 			begin_state(s, c);
-		if ((s->params != c->params || s->session.unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) && !session_restore_begin(s, c, false))
+		if ((s->params != c->params ||
+		     s->session.unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) &&
+		    !session_restore_begin(s, c, false))
 			return;
 	}
 	client_resume(c);
@@ -88,7 +93,8 @@ void link_task_over(struct server *s)
 	enum task_end end = server_task_end(s);
 
 	if (end == TASK_END_RESTORE)
-		end = session_restore_begin(s, c, false) ? session_restored(s, false) : TASK_END_NOTHING;
+		end = session_restore_begin(s, c, false) ? session_restored(s, false)
+							 : TASK_END_NOTHING;
 	switch (end) {
 	case TASK_END_NOTHING:
 	case TASK_END_RESTORE:
@@ -97,10 +103,10 @@ void link_task_over(struct server *s)
 		server_release(s);
 		return;
 	case TASK_END_LINK:
-		resume(s, c);
+		link_resume(s, c);
 		return;
 	case TASK_END_RESTORED:
-		if (c->login && !welcome(s, c))
+		if (c->login && !link_welcome(s, c))
 			return;
 		client_resume(c);
 		cancel_release_waiting(c);

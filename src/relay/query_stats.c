@@ -13,9 +13,10 @@
 
 #define KEY_OFFSET offsetof(struct query_entry, statement)
 
-_Static_assert(offsetof(struct query_entry, text) == KEY_OFFSET + sizeof(uint64_t), "the key has no padding");
+_Static_assert(offsetof(struct query_entry, text) == KEY_OFFSET + sizeof(uint64_t),
+	       "the key has no padding");
 
-static void drop(struct query_stats *stats, struct query_entry *e)
+static void query_stats_drop(struct query_stats *stats, struct query_entry *e)
 {
 	HASH_DEL(stats->table, e);
 	list_remove(&e->used);
@@ -28,11 +29,12 @@ void query_stats_free(struct query_stats **place)
 
 	*place = NULL;
 	while (stats && stats->table)
-		drop(stats, stats->table);
+		query_stats_drop(stats, stats->table);
 	mem_free(stats);
 }
 
-/* Writes the text with "?" in place of each literal and list of literals, and one blank for blanks and comments. Returns the size. */
+/* Writes the text with "?" in place of each literal and list of literals, and one blank for blanks
+   and comments. Returns the size. */
 static size_t write_without_literals(const char *text, char out[QUERY_TEXT_MOST])
 {
 	size_t size = strlen(text), used = 0, literal_end = 0, list_end = 0;
@@ -41,7 +43,9 @@ static size_t write_without_literals(const char *text, char out[QUERY_TEXT_MOST]
 	bool is_parameter = false;
 
 	for (struct lex_token t = lex_next(&lexer); t.kind != LEX_END; t = lex_next(&lexer)) {
-		bool is_literal = t.kind == LEX_STRING || (t.kind == LEX_WORD && lex_is_digit(*t.at) && !is_parameter), is_after = used > 0 && used == literal_end;
+		bool is_literal = t.kind == LEX_STRING ||
+				  (t.kind == LEX_WORD && lex_is_digit(*t.at) && !is_parameter),
+		     is_after = used > 0 && used == literal_end;
 		bool has_gap = used > 0 && t.at > before;
 
 		before = t.at + t.size;
@@ -56,7 +60,8 @@ static size_t write_without_literals(const char *text, char out[QUERY_TEXT_MOST]
 		if (used + has_gap + (is_literal ? 1 : t.size) > QUERY_TEXT_MOST - 1)
 			break;
 		list_end = is_after && lex_is_mark(&t, ',') ? used : 0;
-		/* no blank before the comma of a list, so that list_end is the end of its literal */
+		/* no blank before the comma of a list, so that list_end is the end of its
+		   literal */
 		if (has_gap && list_end == 0)
 			out[used++] = ' ';
 		if (is_literal)
@@ -93,14 +98,15 @@ static struct query_entry *add(struct query_stats *stats, const void *key, size_
 	}
 	list_append(&stats->used, &e->used);
 	if (HASH_COUNT(stats->table) > QUERY_STATS_MOST)
-		drop(stats, LIST_OBJECT(stats->used.next, struct query_entry, used));
+		query_stats_drop(stats, LIST_OBJECT(stats->used.next, struct query_entry, used));
 	return e;
 }
 
 void query_stats_add(struct query_stats *stats, uint64_t statement, const char *text, usec_t took)
 {
 	struct { uint64_t statement; char text[QUERY_TEXT_MOST]; } key;
-	size_t size = sizeof(key.statement) + (statement > 0 ? 0 : write_without_literals(text, key.text));
+	size_t size = sizeof(key.statement) +
+		      (statement > 0 ? 0 : write_without_literals(text, key.text));
 	struct query_entry *e;
 
 	key.statement = statement;

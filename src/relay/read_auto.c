@@ -1,32 +1,42 @@
 /*
  * reads = auto: single statements outside of transactions that standbys execute.
  *
- * The bytes of one read are looked at before the client gets a server: one Query, or one batch of the extended protocol that executes one statement.
- * The verdict on its text decides (pool/read_verdicts.h):
+ * The bytes of one read are looked at before the client gets a server: one Query, or one batch of
+ * the extended protocol that executes one statement. The verdict on its text decides
+ * (pool/read_verdicts.h):
  *
- *	unknown		the primary; the text is noted, because most texts of some clients never return
- *	seen		pg/read_text.h recognises the text: the server of the primary that the statement goes to is asked about the catalogue
- *			first, and executes the statement itself this time. Meanwhile other clients with this text use the primary
- *	suits		the client asks for a standby (TARGET_READ) until the answer is complete: a host that is fresh enough for
- *			this client
+ *	unknown		the primary; the text is noted, because most texts of some clients never
+ *			return
+ *	seen		pg/read_text.h recognises the text: the server of the primary that the
+ *			statement goes to is asked about the catalogue first, and executes the
+ *			statement itself this time. Meanwhile other clients with this text use the
+ *			primary
+ *	suits		the client asks for a standby (TARGET_READ) until the answer is complete: a
+ *			host that is fresh enough for this client
  *	others		the primary
  *
- * Texts that differ in their literals share a verdict (read_text_mask()). A question costs the primary some milliseconds, so a database asks about 10 texts a
- * second at most, after the first 20.
+ * Texts that differ in their literals share a verdict (read_text_mask()). A question costs the
+ * primary some milliseconds, so a database asks about 10 texts a second at most, after the first
+ * 20.
  *
- * The catalogue may change past pgweir. So once per half read_check_period, as long as texts with the verdict "suits" arrive, one of them goes to the
- * primary with the question about the names of all these texts (struct basis). If the answer is no, or not the answer of this period, nothing suits any
- * more: a read relies on an answer that is at most one read_check_period old.
+ * The catalogue may change past pgweir. So once per half read_check_period, as long as texts with
+ * the verdict "suits" arrive, one of them goes to the primary with the question about the names of
+ * all these texts (struct basis). If the answer is no, or not the answer of this period, nothing
+ * suits any more: a read relies on an answer that is at most one read_check_period old.
  *
- * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long. After an error until then, or if the connection is
- * lost, the primary gets the same bytes (retry_take_back), and its answer counts. From then on, the text is for the primary; after a data exception
- * (SQLSTATE 22...) only with the same literals. Further input of the client waits for the end of the answer, because the next statement may be for another host. An error with 57014 is passed on if the client has sent a
- * cancel request.
+ * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long.
+ * After an error until then, or if the connection is lost, the primary gets the same bytes
+ * (retry_take_back), and its answer counts. From then on, the text is for the primary; after a data
+ * exception (SQLSTATE 22...) only with the same literals. Further input of the client waits for the
+ * end of the answer, because the next statement may be for another host. An error with 57014 is
+ * passed on if the client has sent a cancel request.
  *
- * A server that is lost without an answer, and is no standby of this rule, may have executed the statement: AUTO_DOUBTED. Then the next server is asked
- * before it gets the statement, for clients of all roles. If the text does more than read, its outcome is unknown.
+ * A server that is lost without an answer, and is no standby of this rule, may have executed the
+ * statement: AUTO_DOUBTED. Then the next server is asked before it gets the statement, for clients
+ * of all roles. If the text does more than read, its outcome is unknown.
  *
- * Only clients without a server that would share one are considered, so their sessions have no temporary objects, pins or doubts.
+ * Only clients without a server that would share one are considered, so their sessions have no
+ * temporary objects, pins or doubts.
  */
 #include "relay/read_auto.h"
 
@@ -57,7 +67,8 @@ struct text {
 	size_t size;			/* with the NUL */
 };
 
-/* Takes the text in front of the parameter types of a statement. False: a type is not built in, and may be a domain with code. */
+/* Takes the text in front of the parameter types of a statement. False: a type is not built in, and
+   may be a domain with code. */
 static bool take_text(const uint8_t *body, size_t size, struct text *text)
 {
 	const uint8_t *nul = size > 0 ? memchr(body, 0, size) : NULL;
@@ -78,13 +89,16 @@ static bool take_text(const uint8_t *body, size_t size, struct text *text)
 /* Takes the text of a prepared statement. */
 static bool take_prepared(const struct client *c, const char *name, struct text *text)
 {
-	const struct prepared_name *n = c->prepared && *name ? name_find(c->prepared, name, strlen(name) + 1) : NULL;
+	const struct prepared_name *n = c->prepared && *name
+						? name_find(c->prepared, name, strlen(name) + 1)
+						: NULL;
 	const struct statement *st = n && n->sent == n->confirmed ? n->sent : NULL;
 
 	return st && !st->varies && take_text(st->body, st->size, text);
 }
 
-/* Finds the text of the only statement that these messages execute, from the first to the last byte. */
+/* Finds the text of the only statement that these messages execute, from the first to the last
+   byte. */
 static bool find_text(const struct client *c, const uint8_t *at, size_t n, struct text *text)
 {
 	struct pg_frames all = { at, n };
@@ -98,7 +112,8 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 		switch (f.type) {
 		case PGC_QUERY:
 			*text = (struct text){ f.body, f.size };
-			return all.left == 0 && f.size == n - PG_HEADER && f.size > 0 && memchr(f.body, 0, f.size) == f.body + f.size - 1;
+			return all.left == 0 && f.size == n - PG_HEADER && f.size > 0 &&
+			       memchr(f.body, 0, f.size) == f.body + f.size - 1;
 		case PGC_PARSE:
 			if (parsed || bound)
 				return false;
@@ -110,7 +125,8 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 			if (bound)
 				return false;
 			bound = (pg_read_string(&body), pg_read_string(&body));
-			if (body.bad || !(parsed ? strcmp(parsed, bound) == 0 : take_prepared(c, bound, text)))
+			if (body.bad ||
+			    !(parsed ? strcmp(parsed, bound) == 0 : take_prepared(c, bound, text)))
 				return false;
 			break;
 		case PGC_EXECUTE:
@@ -136,9 +152,12 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 struct basis {
 	struct read_set names;		/* of the texts that suit standbys ... */
 	uint64_t definitions;		/* ... with this count of definitions */
-	usec_t confirmed_at;		/* no name stood for anything else at this time: before the question about all of them was made ... */
+	/* no name stood for anything else at this time: before the question about all of them was
+	   made ... */
+	usec_t confirmed_at;
 	usec_t asked_at;		/* ... and when the last one was made */
-	usec_t paid_until;		/* the questions about single texts, in time: see take_question() */
+	/* the questions about single texts, in time: see take_question() */
+	usec_t paid_until;
 };
 
 static void basis_free(void *memory)
@@ -181,18 +200,21 @@ static bool take_question(struct basis *basis, usec_t now)
 
 /* ---- the verdict on a request ---- */
 
-/* Makes the question for the catalogue. False: the text does more than read, or there is no memory. */
+/* Makes the question for the catalogue. False: the text does more than read, or there is no
+   memory. */
 static bool make_question(struct client *c, const struct text *text)
 {
 	struct read_names names;
 	struct retry *r = c->retry;
 
-	if (!read_text_only_reads(text->at, text->size, c->pooled.pool->database->conf->read_functions, &names))
+	if (!read_text_only_reads(text->at, text->size,
+				  c->pooled.pool->database->conf->read_functions, &names))
 		return false;
 	bytes_free(&r->question);
 	read_set_free(&r->names);
 	read_text_ask(text->at, &names, &r->question);
-	if (read_set_add(&r->names, text->at, names.list, names.count, names.operators) && !r->question.failed)
+	if (read_set_add(&r->names, text->at, names.list, names.count, names.operators) &&
+	    !r->question.failed)
 		return true;
 	bytes_free(&r->question);
 	read_set_free(&r->names);
@@ -225,7 +247,8 @@ static void reset(struct client *c)
 
 static void set_verdict(const struct client *c, uint64_t key, enum read_verdict verdict)
 {
-	read_verdict_set(c->pooled.pool->database, key, verdict, c->retry->definitions, c->peer.world->now);
+	read_verdict_set(c->pooled.pool->database, key, verdict, c->retry->definitions,
+			 c->peer.world->now);
 }
 
 /* Looks the text up: as it is, then without its literals. Sets the keys. */
@@ -239,7 +262,9 @@ static enum read_verdict verdict_on(struct client *c, const struct text *text)
 
 	r->key = r->text_key = hash_long(text->at, text->size);
 	verdict = read_verdict_on(database, r->key, c->peer.world->now);
-	size = verdict == STANDBY_UNKNOWN ? read_text_mask(text->at, text->size, masked, sizeof(masked)) : 0;
+	size = verdict == STANDBY_UNKNOWN
+		       ? read_text_mask(text->at, text->size, masked, sizeof(masked))
+		       : 0;
 	if (size == 0)
 		return verdict;
 	r->key = hash_long(masked, size);
@@ -292,11 +317,13 @@ static void aim(struct client *c, const struct text *text, size_t n)
 /* The client would share a server, and nothing binds it to a host. */
 static bool is_free(const struct client *c)
 {
-	return link_will_share(c) && !c->login && !c->refused_until && c->collects == 0 && !c->half_sent && c->peer.passing == 0 &&
-	       !c->pooled.listens && !c->pooled.is_held && !c->names_sql && c->pooled.state == CLIENT_IDLE;
+	return link_will_share(c) && !c->login && !c->refused_until && c->collects == 0 &&
+	       !c->half_sent && c->peer.passing == 0 && !c->pooled.listens && !c->pooled.is_held &&
+	       !c->names_sql && c->pooled.state == CLIENT_IDLE;
 }
 
-/* Asks the server of the client about its statement. True: the client waits for it. False: nothing is to be asked. */
+/* Asks the server of the client about its statement. True: the client waits for it. False: nothing
+   is to be asked. */
 static bool ask(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
@@ -334,7 +361,8 @@ static bool ask_again(struct client *c, const uint8_t *at, size_t n)
 {
 	struct text text;
 
-	if (n >= c->retry->size && find_text(c, at, c->retry->size, &text) && make_question(c, &text))
+	if (n >= c->retry->size && find_text(c, at, c->retry->size, &text) &&
+	    make_question(c, &text))
 		return ask_first(c);
 	client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
 	return true;
@@ -368,8 +396,9 @@ bool read_waits(struct client *c, const uint8_t *at, size_t *n)
 	if (c->retry->step != AUTO_NOT)
 		reset(c);
 	/* reads.c decides about transactions */
-	if (database->conf->reads == READS_AUTO && database->roles && c->reads == 0 && c->pooled.splits && c->pooled.target == TARGET_PRIMARY &&
-	    *n <= RETRY_MOST && is_free(c) && find_text(c, at, *n, &text) && !read_has_hint(text.at, text.size))
+	if (database->conf->reads == READS_AUTO && database->roles && c->reads == 0 &&
+	    c->pooled.splits && c->pooled.target == TARGET_PRIMARY && *n <= RETRY_MOST &&
+	    is_free(c) && find_text(c, at, *n, &text) && !read_has_hint(text.at, text.size))
 		aim(c, &text, *n);
 	return c->retry->step == AUTO_ASKS && ask_first(c);
 }
@@ -382,7 +411,8 @@ static void on_row(struct server *s, const struct pg_frame *row)
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (c && c->retry)
-		c->retry->says = row->here == sizeof(yes) && memcmp(row->body, yes, sizeof(yes)) == 0;
+		c->retry->says = row->here == sizeof(yes) &&
+				 memcmp(row->body, yes, sizeof(yes)) == 0;
 }
 
 /* The catalogue has answered the question of the client. */
@@ -437,14 +467,20 @@ static enum task_end on_done(struct server *s, bool failed)
 }
 
 const struct server_task task_read_auto = {
-	.name = "reads", .words = "asking whether a text only reads", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true, .ends_alone = true,
-	.on_row = on_row, .on_done = on_done,
+	.name = "reads",
+	.words = "asking whether a text only reads",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.reads_rows = true,
+	.ends_alone = true,
+	.on_row = on_row,
+	.on_done = on_done,
 };
 
 /* ---- the answer ---- */
 
 /* The primary gets the statement. `key`: of the verdict. */
-static bool send_to_primary(struct server *s, enum close_reason why, uint64_t key, enum read_verdict verdict)
+static bool send_to_primary(struct server *s, enum close_reason why, uint64_t key,
+			    enum read_verdict verdict)
 {
 	struct client *c = client_of(s->pooled.link);
 
@@ -477,12 +513,16 @@ NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, 
 			r->is_ended = true;
 			return RETRY_PASS;
 		}
-		/* a FATAL error is about the server and not about the text, a data exception about its literals */
+		/* a FATAL error is about the server and not about the text, a data exception about
+		   its literals */
 		is_fatal = pg_error_is_fatal(f.body, f.size);
 		if (is_fatal)
 			host_doubt(s->pooled.host, s->peer.world->now);
-		return send_to_primary(s, REASON_READ_FAILED, strncmp(e.sqlstate, "22", 2) == 0 ? r->text_key : r->key,
-				       is_fatal ? STANDBY_NOT_NOW : STANDBY_NEVER) ? RETRY_TAKEN : RETRY_PASS;
+		return send_to_primary(s, REASON_READ_FAILED,
+				       strncmp(e.sqlstate, "22", 2) == 0 ? r->text_key : r->key,
+				       is_fatal ? STANDBY_NOT_NOW : STANDBY_NEVER)
+			       ? RETRY_TAKEN
+			       : RETRY_PASS;
 	}
 	if (n < RETRY_MOST && !s->ledger.open)
 		return RETRY_MORE;

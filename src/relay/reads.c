@@ -1,20 +1,27 @@
 /*
  * Read-only transactions on standbys (setting reads = transaction).
  *
- * The client has said that it only reads: by BEGIN or START TRANSACTION READ ONLY, or because default_transaction_read_only is on in its session. The
- * first request of such a transaction decides where the transaction runs: on a host that is fresh enough for the client (TARGET_READ), if all of its texts
- * are statements for standbys (pg/read_transaction.h), otherwise on the primary.
+ * The client has said that it only reads: by BEGIN or START TRANSACTION READ ONLY, or because
+ * default_transaction_read_only is on in its session. The first request of such a transaction
+ * decides where the transaction runs: on a host that is fresh enough for the client (TARGET_READ),
+ * if all of its texts are statements for standbys (pg/read_transaction.h), otherwise on the
+ * primary.
  *
- * A BEGIN without other messages is answered at once and held back until the first request, so that both go to the same server. Its answer there is dropped. A
- * transaction that ends before its first request needs no server. If the first request fails on a standby, for whatever reason, while the client has no
- * part of its answer, the primary gets BEGIN and the request, and the answer of the primary counts: see retry.c.
+ * A BEGIN without other messages is answered at once and held back until the first request, so that
+ * both go to the same server. Its answer there is dropped. A transaction that ends before its first
+ * request needs no server. If the first request fails on a standby, for whatever reason, while the
+ * client has no part of its answer, the primary gets BEGIN and the request, and the answer of the
+ * primary counts: see retry.c.
  *
- * While a transaction of the client runs by this rule (READING_HERE), the server gets one request at a time: the request after
- * the end of the transaction may be a write, which must not go to the same server. A standby would execute some statements that are meant for the
- * primary, such as advisory locks, or would keep the client there (may_pin): pgweir replaces them by a text that fails. A Query that ends the transaction and has more statements goes to the
- * primary, after the BEGIN.
+ * While a transaction of the client runs by this rule (READING_HERE), the server gets one request
+ * at a time: the request after the end of the transaction may be a write, which must not go to the
+ * same server. A standby would execute some statements that are meant for the primary, such as
+ * advisory locks, or would keep the client there (may_pin): pgweir replaces them by a text that
+ * fails. A Query that ends the transaction and has more statements goes to the primary, after the
+ * BEGIN.
  *
- * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the client was told that a transaction is open.
+ * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the
+ * client was told that a transaction is open.
  */
 #include "relay/reads.h"
 
@@ -38,7 +45,8 @@
 
 /* ---- texts ---- */
 
-/* Returns the tag of COMMIT, END, ROLLBACK or ABORT as the only statement of the text, or, if `has_more`, as the first of several; or NULL. */
+/* Returns the tag of COMMIT, END, ROLLBACK or ABORT as the only statement of the text, or, if
+   `has_more`, as the first of several; or NULL. */
 static const char *end_of_transaction(const uint8_t *text, size_t size, bool has_more)
 {
 	struct sql_lexer l = lex_begin(text, size);
@@ -55,7 +63,9 @@ static const char *end_of_transaction(const uint8_t *text, size_t size, bool has
 		return NULL;
 	while (lex_is_mark(&t, ';'))
 		t = lex_next(&l);
-	return (t.kind != LEX_END) != has_more || l.is_cut || l.is_uncertain ? NULL : commits ? "COMMIT" : "ROLLBACK";
+	return (t.kind != LEX_END) != has_more || l.is_cut || l.is_uncertain ? NULL
+	       : commits						     ? "COMMIT"
+									     : "ROLLBACK";
 }
 
 /* A read-only transaction begins, by the text or by the session. */
@@ -87,7 +97,8 @@ static const uint8_t *bound_text(const struct client *c, const struct pg_frame *
 	return n->sent->body;
 }
 
-/* Returns the text of a Query, or Parse, or of the statement that a Bind names; NULL: none is known. */
+/* Returns the text of a Query, or Parse, or of the statement that a Bind names; NULL: none is
+   known. */
 static const uint8_t *text_of(const struct client *c, const struct pg_frame *f, size_t *size)
 {
 	const uint8_t *nul;
@@ -121,8 +132,8 @@ static void pass_name(void *context, const char *name)
  */
 static bool may_pin(const struct client *c, const uint8_t *text, size_t size)
 {
-	const unsigned pinning = TEXT_SETS_UNNAMED | TEXT_STAYS | TEXT_TEMPORARY | TEXT_HOLDS | TEXT_LOCKS |
-				 TEXT_PREPARES | TEXT_MAKES_STATEMENTS;
+	const unsigned pinning = TEXT_SETS_UNNAMED | TEXT_STAYS | TEXT_TEMPORARY | TEXT_HOLDS |
+				 TEXT_LOCKS | TEXT_PREPARES | TEXT_MAKES_STATEMENTS;
 	const struct pool *pool = c->pooled.pool;
 	const struct state_functions *functions = session_functions_of(pool);
 	struct text_reading words = { .search = { .words = INT32_MAX } };
@@ -152,14 +163,16 @@ static bool suits_standby(const struct client *c, const uint8_t *text, size_t si
 	return read_transaction_suits_standby(text, size) && !may_pin(c, text, size);
 }
 
-/* Whether all statements of the batch at the front of n bytes are for standbys. The batch must be complete; its first statement may begin the
-   transaction. */
+/* Whether all statements of the batch at the front of n bytes are for standbys. The batch must be
+   complete; its first statement may begin the transaction. */
 static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
 {
-	bool has_begun = c->reads & (READING_BEGIN | READING_SESSION), may_begin = !(c->reads & READING_BEGIN), has_statement = false, is_parsed = false;
+	bool has_begun = c->reads & (READING_BEGIN | READING_SESSION),
+	     may_begin = !(c->reads & READING_BEGIN), has_statement = false, is_parsed = false;
 	struct pg_frame f;
 
-	for (; pg_frame_look(at, n, READ_BUFFER, &f) == PG_OK && pg_frame_is_whole(&f); at += PG_HEADER + f.size, n -= PG_HEADER + f.size) {
+	for (; pg_frame_look(at, n, READ_BUFFER, &f) == PG_OK && pg_frame_is_whole(&f);
+	     at += PG_HEADER + f.size, n -= PG_HEADER + f.size) {
 		size_t size = 0;
 		const uint8_t *text = text_of(c, &f, &size);
 
@@ -250,7 +263,8 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	if (c->retry && c->retry->step == AUTO_AWAY)
 		return VERDICT_PASS;
 	c->reads &= (uint8_t)~READING_HERE;
-	if (c->reads & READING_PRIMARY || !c->retry || !link_will_share(c) || c->pooled.pool->allowed.mode != MODE_TRANSACTION) {
+	if (c->reads & READING_PRIMARY || !c->retry || !link_will_share(c) ||
+	    c->pooled.pool->allowed.mode != MODE_TRANSACTION) {
 		decide(c, false);
 		return VERDICT_PASS;
 	}
@@ -274,14 +288,16 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 		*used = PG_HEADER + f.size;
 		return answer(c, tag, 'I');
 	}
-	decide(c, c->reads & (READING_BEGIN | READING_SESSION) && read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
-		  suits_standby(c, f.body, f.size));
+	decide(c, c->reads & (READING_BEGIN | READING_SESSION) &&
+			  read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
+			  suits_standby(c, f.body, f.size));
 	return VERDICT_PASS;
 }
 
 /* ---- its server ---- */
 
-/* Whether the message, which follows in a transaction on the primary, may end the transaction and write. */
+/* Whether the message, which follows in a transaction on the primary, may end the transaction and
+   write. */
 static bool may_write(const struct client *c, const struct pg_frame *f)
 {
 	size_t size = 0;
@@ -291,17 +307,20 @@ static bool may_write(const struct client *c, const struct pg_frame *f)
 		return true;
 	if (!text)
 		return f->type == PGC_PARSE || f->type == PGC_BIND || f->type == PGC_CALL;
-	return !read_transaction_suits_standby(text, size) && (f->type == PGC_BIND || !end_of_transaction(text, size, false));
+	return !read_transaction_suits_standby(text, size) &&
+	       (f->type == PGC_BIND || !end_of_transaction(text, size, false));
 }
 
 /* The client leaves its transaction on the standby. False: a part of its session may be there. */
 static bool leave(struct client *c, struct server *s)
 {
-	if (!(c->reads & READING_SENT) || s->task || s->session.doubts || c->pooled.pins || c->hears || c->names_sql || s->pooled.cancels > 0)
+	if (!(c->reads & READING_SENT) || s->task || s->session.doubts || c->pooled.pins ||
+	    c->hears || c->names_sql || s->pooled.cancels > 0)
 		return false;
 	pool_client_note_end(&c->pooled, c->peer.world->now);
 	/* the next server gets the BEGIN again, so that it executes the text in the same state */
-	c->reads = (uint8_t)((c->reads & ~(READING_SENT | READING_HERE | READING_STANDBY)) | READING_BEGIN);
+	c->reads = (uint8_t)((c->reads & ~(READING_SENT | READING_HERE | READING_STANDBY)) |
+			     READING_BEGIN);
 	if (c->prepared) {
 		prepared_lose(s, c);
 		prepared_client_trim(c);
@@ -311,7 +330,8 @@ static bool leave(struct client *c, struct server *s)
 	return true;
 }
 
-/* The server gets a message that fails instead of the client's: the transaction is aborted, and the client gets the error of reads_tell_refused(). */
+/* The server gets a message that fails instead of the client's: the transaction is aborted, and the
+   client gets the error of reads_tell_refused(). */
 static enum verdict refuse(struct server *s, uint8_t type, struct gather *g)
 {
 	static const char text[] = "\0this statement belongs on the primary\0\0";
@@ -328,17 +348,23 @@ static enum verdict refuse(struct server *s, uint8_t type, struct gather *g)
 	gather_copy(g, bytes_front(&message), bytes_size(&message));
 	bytes_free(&message);
 	s->unnamed_of = 0;
-	return ledger_sent_marked(&s->ledger, is_query ? PGC_QUERY : PGC_PARSE, 0, OWED_TO_CLIENT, MARK_REFUSED) ? VERDICT_SWALLOW : VERDICT_NO_MEMORY;
+	return ledger_sent_marked(&s->ledger, is_query ? PGC_QUERY : PGC_PARSE, 0, OWED_TO_CLIENT,
+				  MARK_REFUSED)
+		       ? VERDICT_SWALLOW
+		       : VERDICT_NO_MEMORY;
 }
 
-/* Looks at a message within a transaction on a standby. VERDICT_LATER: the client has left the standby. */
-static enum verdict look_within(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+/* Looks at a message within a transaction on a standby. VERDICT_LATER: the client has left the
+   standby. */
+static enum verdict look_within(struct client *c, struct server *s, const struct pg_frame *f,
+				struct gather *g)
 {
 	const uint8_t *text;
 	const char *tag;
 	size_t size = 0;
 
-	if (f->type != PGC_QUERY && f->type != PGC_PARSE && f->type != PGC_BIND && f->type != PGC_CALL)
+	if (f->type != PGC_QUERY && f->type != PGC_PARSE && f->type != PGC_BIND &&
+	    f->type != PGC_CALL)
 		return VERDICT_PASS;
 	if (!pg_frame_is_whole(f) && f->here < SEARCHED_MOST)
 		return VERDICT_MORE;
@@ -347,7 +373,9 @@ static enum verdict look_within(struct client *c, struct server *s, const struct
 	if (tag && (s->status == 'T' || *tag == 'R') && leave(c, s))
 		return VERDICT_LATER;
 	/* an aborted transaction executes nothing */
-	if (s->status == 'T' && (text ? read_transaction_affects_standby(text, size) || may_pin(c, text, size) : f->type == PGC_CALL))
+	if (s->status == 'T' &&
+	    (text ? read_transaction_affects_standby(text, size) || may_pin(c, text, size)
+		  : f->type == PGC_CALL))
 		return refuse(s, f->type, g);
 	return VERDICT_PASS;
 }
@@ -357,9 +385,12 @@ enum verdict reads_tell_refused(struct client *c)
 	struct bytes out = BYTES_EMPTY;
 	bool failed;
 
-	pg_build_report(&out, PGS_ERROR, "ERROR", "25001", "this statement belongs on the primary, but its read-only transaction runs on a standby",
+	pg_build_report(&out, PGS_ERROR, "ERROR", "25001",
+			"this statement belongs on the primary, but its read-only transaction runs "
+			"on a standby",
 			"Locks, settings and statistics of a standby are not those of the primary.",
-			"Begin the transaction with this statement, or write " READ_HINT " in front of BEGIN.");
+			"Begin the transaction with this statement, or write " READ_HINT
+			" in front of BEGIN.");
 	failed = out.failed;
 	/* a write error is found with the next write */
 	if (!failed)
@@ -368,17 +399,20 @@ enum verdict reads_tell_refused(struct client *c)
 	return failed ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
-enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f, struct gather *g)
+enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f,
+			  struct gather *g)
 {
 	const struct host *host = s->pooled.host;
 	enum verdict verdict;
 
 	/* then the end of the transaction counts as a write: pool_client_note_end() */
-	if (c->reads & READING_HERE && host && host->evidence.claim != CLAIM_STANDBY && may_write(c, f))
+	if (c->reads & READING_HERE && host && host->evidence.claim != CLAIM_STANDBY &&
+	    may_write(c, f))
 		c->pooled.target = TARGET_PRIMARY;
 	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
 		return VERDICT_WAIT;
-	if (c->reads & READING_HERE && s->status != 'I' && host && host->evidence.claim != CLAIM_PRIMARY) {
+	if (c->reads & READING_HERE && s->status != 'I' && host &&
+	    host->evidence.claim != CLAIM_PRIMARY) {
 		verdict = look_within(c, s, f, g);
 		if (verdict != VERDICT_PASS)
 			return verdict;
@@ -395,7 +429,9 @@ enum verdict reads_before(struct client *c, struct server *s, const struct pg_fr
 	c->reads = (uint8_t)((c->reads & ~READING_BEGIN) | READING_SENT);
 	/* the Query ends the unnamed statement */
 	s->unnamed_of = 0;
-	return ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER, MARK_BEGIN) ? VERDICT_PASS : VERDICT_NO_MEMORY;
+	return ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER, MARK_BEGIN)
+		       ? VERDICT_PASS
+		       : VERDICT_NO_MEMORY;
 }
 
 void reads_failed(struct client *c)

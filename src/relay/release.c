@@ -1,12 +1,14 @@
 /*
- * The release of a server. release_decide() alone decides whether the server of a link is free, and this file carries the verdict out.
+ * The release of a server. release_decide() alone decides whether the server of a link is free, and
+ * this file carries the verdict out.
  *
- * A server is free when it owes nothing, is in no transaction, and both sides are between two messages. With session_state = full it must also have
- * no state of its client that is unknown or cannot move. A server without a client may still wait for cancel requests that are on their way to it,
- * and for server_reset_query (server_release).
+ * A server is free when it owes nothing, is in no transaction, and both sides are between two
+ * messages. With session_state = full it must also have no state of its client that is unknown or
+ * cannot move. A server without a client may still wait for cancel requests that are on their way
+ * to it, and for server_reset_query (server_release).
  *
- * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed: the session of a link that began in session mode
- * may have state that no other client may see.
+ * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed:
+ * the session of a link that began in session mode may have state that no other client may see.
  *
  * Invariant: a server without a client owes no client anything, and is in no transaction.
  */
@@ -31,14 +33,15 @@
 
 static ALWAYS_INLINE bool is_clean(const struct release_view *v)
 {
-	return !v->owes && !v->in_transaction && !v->has_task && !v->said_fatal && !v->in_answer && !v->holds_input && !v->has_unsent &&
-	       !v->in_message;
+	return !v->owes && !v->in_transaction && !v->has_task && !v->said_fatal && !v->in_answer &&
+	       !v->holds_input && !v->has_unsent && !v->in_message;
 }
 
 static ALWAYS_INLINE struct release decide_return(const struct release_view *v)
 {
 	if (v->leaves_state && !v->needs_reset)
-		return (struct release){ RELEASE_CLOSE, "the state of the client stays in the session" };
+		return (struct release){ RELEASE_CLOSE,
+					 "the state of the client stays in the session" };
 	if (v->is_spent)
 		return (struct release){ RELEASE_CLOSE, "the server is to be closed" };
 	if (v->needs_reset)
@@ -51,13 +54,16 @@ static ALWAYS_INLINE struct release decide_for_ended_client(const struct release
 	bool is_settling = v->has_task ? v->task_ends_alone : v->in_doubt;
 
 	if (v->is_stream)
-		return (struct release){ RELEASE_CLOSE, "a replication connection serves one client" };
+		return (struct release){ RELEASE_CLOSE,
+					 "a replication connection serves one client" };
 	if (is_clean(v))
 		return decide_return(v);
 	/* a cancel request would cancel the query that settles the doubt */
-	if (is_settling && !v->in_transaction && !v->is_canceled && !v->said_fatal && !v->in_answer && !v->has_unsent && !v->in_message)
+	if (is_settling && !v->in_transaction && !v->is_canceled && !v->said_fatal &&
+	    !v->in_answer && !v->has_unsent && !v->in_message)
 		return (struct release){ RELEASE_SETTLE, "only the pooler waits for an answer" };
-	if (v->may_finish && !v->has_task && !v->is_lost && !v->said_fatal && (!v->in_message || v->in_copy_data))
+	if (v->may_finish && !v->has_task && !v->is_lost && !v->said_fatal &&
+	    (!v->in_message || v->in_copy_data))
 		return (struct release){ RELEASE_FINISH, "client_gone" };
 	return (struct release){ RELEASE_CLOSE, "a query or transaction has not ended" };
 }
@@ -67,13 +73,18 @@ static struct release decide_for_busy(const struct release_view *v)
 {
 	bool at_boundary = !v->in_transaction && !v->has_task && !v->in_message && !v->holds_first;
 
-	/* not within a batch: answers to the batch may be missing, and no other server has the first messages of the batch */
+	/* not within a batch: answers to the batch may be missing, and no other server has the
+	   first messages of the batch */
 	if (v->is_lost && at_boundary && !v->in_batch && !(v->has_state && v->is_pinned))
-		return v->has_state ? (struct release){ RELEASE_PIN, "the owed answers are unknown, and the session has state of the client" } :
-		       (struct release){ RELEASE_MOVE, "the owed answers are unknown" };
+		return v->has_state
+			       ? (struct release){ RELEASE_PIN,
+						   "the owed answers are unknown, and the session "
+						   "has state of the client" }
+			       : (struct release){ RELEASE_MOVE, "the owed answers are unknown" };
 	if (v->in_doubt && at_boundary)
 		return (struct release){ RELEASE_SETTLE, "it is in doubt which answers are owed" };
-	return (struct release){ RELEASE_KEEP, "an answer, a transaction or a message is incomplete" };
+	return (struct release){ RELEASE_KEEP,
+				 "an answer, a transaction or a message is incomplete" };
 }
 
 ALWAYS_INLINE struct release release_decide(const struct release_view *v)
@@ -86,7 +97,8 @@ ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 		return (struct release){ RELEASE_KEEP, "the connection is ending" };
 	if (!is_clean(v))
 		return decide_for_busy(v);
-	/* A server that was prepared for this request must not go to the next client, or no request would ever be sent. */
+	/* A server that was prepared for this request must not go to the next client, or no request
+	   would ever be sent. */
 	if (v->is_about_to_send)
 		return (struct release){ RELEASE_KEEP, "the client has sent its next request" };
 	if (v->has_state)
@@ -96,27 +108,33 @@ ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 
 /* ---- the view ---- */
 
-/* The server has a part of a message of the client: it can get no other message before the rest, and is not free. */
+/* The server has a part of a message of the client: it can get no other message before the rest,
+   and is not free. */
 static ALWAYS_INLINE bool is_within_message(const struct client *c)
 {
 	return (c->peer.passing > 0 && !c->peer.passing_dropped) || c->half_sent;
 }
 
-/* The client holds a request that has not gone to the server. An incomplete request does not count, because its rest may never arrive. */
+/* The client holds a request that has not gone to the server. An incomplete request does not count,
+   because its rest may never arrive. */
 static bool is_about_to_send(const struct client *c)
 {
 	struct pg_frame f;
 
 	return bytes_size(&c->peer.held) >= PG_HEADER &&
-	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held), PG_LENGTH_LIMIT, &f) != PG_OK || !prepared_is_incomplete(&f));
+	       (pg_frame_look(bytes_front(&c->peer.held), bytes_size(&c->peer.held),
+			      PG_LENGTH_LIMIT, &f) != PG_OK ||
+		!prepared_is_incomplete(&f));
 }
 
 /* Whether server_reset_query runs after the link. */
-static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct client *c, bool leaves_state)
+static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct client *c,
+				      bool leaves_state)
 {
 	if (leaves_state)
 		return !server_has_lasting_query(s) && server_wants_reset(s, true);
-	return server_wants_reset(s, !c->shares_server || s->pooled.pool->allowed.mode == MODE_SESSION);
+	return server_wants_reset(s, !c->shares_server ||
+					     s->pooled.pool->allowed.mode == MODE_SESSION);
 }
 
 static ALWAYS_INLINE struct release_view view_of(const struct server *s, const struct client *c)
@@ -145,9 +163,11 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 
 	/* no verdict on another server depends on the rest, which costs calls */
 	if (is_clean(&v)) {
-		/* the next request of a client that reads on a standby may need the primary; the first request of a link is for this server */
+		/* the next request of a client that reads on a standby may need the primary; the
+		   first request of a link is for this server */
 		v.is_about_to_send = is_about_to_send(c) && !(c->reads & READING_HERE) &&
-				     (c->last_active <= c->pooled.since || c->pooled.pool->suits >> c->pooled.target & 1);
+				     (c->last_active <= c->pooled.since ||
+				      c->pooled.pool->suits >> c->pooled.target & 1);
 		v.needs_reset = needs_reset(s, c, false);
 		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
 	}
@@ -156,15 +176,16 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 
 bool server_is_clean(const struct server *s)
 {
-	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && !s->said_fatal && s->peer.passing == 0 &&
-	       bytes_size(&s->peer.held) == 0 && stream_unsent(&s->peer.stream) == 0 &&
+	return ledger_is_empty(&s->ledger) && s->status == 'I' && !s->task && !s->said_fatal &&
+	       s->peer.passing == 0 && bytes_size(&s->peer.held) == 0 &&
+	       stream_unsent(&s->peer.stream) == 0 &&
 	       (!s->pooled.link || !is_within_message(client_of(s->pooled.link)));
 }
 
 /* ---- the verdicts ---- */
 
 /* The server has nothing more to do for its client: removes the client's traces. */
-static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset)
+static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool is_reset)
 {
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS);
 	flow_unblock(&s->peer, FLOW_ROOM);
@@ -182,43 +203,51 @@ static ALWAYS_INLINE void part(struct server *s, struct client *c, bool is_reset
 	s->session.meaning_in_doubt = false;
 }
 
-/* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. After RELEASE_CLOSE it is idle until server_release() ends it, because
-   pool_server_is_spent() has a reason. */
-static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum release_what what, bool client_ends)
+/* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. After RELEASE_CLOSE it is idle
+   until server_release() ends it, because pool_server_is_spent() has a reason. */
+static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum release_what what,
+				    bool client_ends)
 {
 	enum server_state next;
 
-	/* the reason, such as PAUSE, may be over before the cancel requests are, and the session is not reset */
+	/* the reason, such as PAUSE, may be over before the cancel requests are, and the session is
+	   not reset */
 	if (what == RELEASE_CLOSE && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = pool_server_is_spent(&s->pooled, s->peer.world->now);
-	part(s, c, what == RELEASE_RESET);
+	release_part(s, c, what == RELEASE_RESET);
 	next = server_next_state(s);
 	pool_unlink(&s->pooled, next, client_ends, s->peer.world->now);
 	if (next != SERVER_IDLE || what == RELEASE_CLOSE)
 		server_release(s);
 }
 
-/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING, without a client. */
+/* The server is clean, and has nothing of its client but the channels: it becomes SERVER_LISTENING,
+   without a client. */
 static void become_listening(struct server *s, struct client *c)
 {
 	pool_client_pin(&c->pooled, 0);
 	flow_unblock(&c->peer, FLOW_HELD);
-	part(s, c, server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION));
+	release_part(s, c, server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION));
 	pool_unlink(&s->pooled, SERVER_LISTENING, false, s->peer.world->now);
 	pool_mark(s->pooled.pool);
 }
 
 /*
- * After all other messages the server gets a query of pgweir's own, which it answers in any state of a transaction, which executes nothing and
- * appears in no log: the parameters of an empty statement are described, and their types are returned as they were given. All messages before that
- * answer are the client's. The end of the connection would not prove this: it looks the same if the server has crashed or was killed while it worked.
- * pgweir must not close its half of the connection either, because with client_connection_check_interval PostgreSQL cancels the query then.
+ * After all other messages the server gets a query of pgweir's own, which it answers in any state
+ * of a transaction, which executes nothing and appears in no log: the parameters of an empty
+ * statement are described, and their types are returned as they were given. All messages before
+ * that answer are the client's. The end of the connection would not prove this: it looks the same
+ * if the server has crashed or was killed while it worked. pgweir must not close its half of the
+ * connection either, because with client_connection_check_interval PostgreSQL cancels the query
+ * then.
  *
- * Terminate follows, so that a server that does not reach the query ends as well. In the middle of a COPY it ends the COPY.
+ * Terminate follows, so that a server that does not reach the query ends as well. In the middle of
+ * a COPY it ends the COPY.
  *
  * A client that imitates the answer deceives only itself.
  */
-#define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'	/* four types */
+/* four types */
+#define MARK 'p', 'g', 'w', 'e', 'i', 'r', ':', ' ', 'a', 'l', 'l', ' ', 's', 'a', 'i', 'd'
 
 static const uint8_t question[] = {
 	PGC_PARSE, 0, 0, 0, 24, 0, 0, 0, 4, MARK,
@@ -251,7 +280,8 @@ enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at
 	return look < sizeof(reply) ? PG_MORE : PG_OK;
 }
 
-/* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has none that needs this server. */
+/* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has
+   none that needs this server. */
 static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
 	if (session_state_ask(s))
@@ -261,7 +291,8 @@ static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 		break;
 	case NOTIFY_MOVE_SERVER:
 		become_listening(s, c);
-		notify_server_begin(c->session->notify_client->notify_server, s, c->session->notify_client);
+		notify_server_begin(c->session->notify_client->notify_server, s,
+				    c->session->notify_client);
 		return true;
 	case NOTIFY_MOVE_CHANNELS:
 		return true;
@@ -276,21 +307,29 @@ static enum task_end barrier_done(struct server *s, bool failed)
 }
 
 const struct server_task task_barrier = {
-	.name = "settle", .words = "an empty query", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .ends_alone = true, .on_done = barrier_done,
+	.name = "settle",
+	.words = "an empty query",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.ends_alone = true,
+	.on_done = barrier_done,
 };
 
 const struct server_task task_leave = {
-	.name = "leave", .words = "a last question", .states = TASK_IN(ACTIVE), .serves_client = true,
+	.name = "leave",
+	.words = "a last question",
+	.states = TASK_IN(ACTIVE),
+	.serves_client = true,
 };
 
 /* ---- when ---- */
 
-/* The client has the server for its session, and has set application_name without the address. A failure has no effect: pgweir tries again after the
-   next query. */
-static NEVER_INLINE void add_host(struct server *s, const struct client *c)
+/* The client has the server for its session, and has set application_name without the address. A
+   failure has no effect: pgweir tries again after the next query. */
+static NEVER_INLINE void release_add_host(struct server *s, const struct client *c)
 {
 	struct world *w = s->peer.world;
-	const char *has = params_get(s->params, PARAM_APPLICATION_NAME), *wants = params_get(c->params, PARAM_APPLICATION_NAME);
+	const char *has = params_get(s->params, PARAM_APPLICATION_NAME),
+		   *wants = params_get(c->params, PARAM_APPLICATION_NAME);
 	const struct params *set;
 	struct bytes sql = BYTES_EMPTY;
 
@@ -354,8 +393,9 @@ void release_check(struct server *s)
 	if (!c)
 		return;
 	if (!c->shares_server) {
-		if (s->params != c->params && s->peer.world->conf->settings.application_name_add_host)
-			add_host(s, c);
+		if (s->params != c->params &&
+		    s->peer.world->conf->settings.application_name_add_host)
+			release_add_host(s, c);
 		return;
 	}
 	/* mostly a transaction is open */
@@ -380,7 +420,8 @@ bool release_yielded(struct server *s)
 	/* its pins may be given up */
 	view.has_state = s->session.doubts;
 	release = release_decide(&view);
-	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET && release.what != RELEASE_CLOSE)
+	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET &&
+	    release.what != RELEASE_CLOSE)
 		return false;
 	/* task_values ends the link */
 	if (session_values_ask(s, c))
@@ -397,7 +438,8 @@ static void part_from_stream(struct server *s, const struct client *c)
 {
 	struct bytes out = BYTES_EMPTY;
 
-	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 || stream_unsent(&s->peer.stream) > 0)
+	if (s->peer.stream.phase != STREAM_OPEN || c->peer.passing > 0 ||
+	    stream_unsent(&s->peer.stream) > 0)
 		return;
 	pg_build(&out, 'X', NULL, 0);
 	if (!out.failed)
@@ -405,15 +447,16 @@ static void part_from_stream(struct server *s, const struct client *c)
 	bytes_free(&out);
 }
 
-/* The server of an ended client cannot be kept: a query or transaction has not ended, or the client has sent another request together with the last
-   one. */
+/* The server of an ended client cannot be kept: a query or transaction has not ended, or the client
+   has sent another request together with the last one. */
 static void end_server(struct server *s, const struct client *c)
 {
 	enum close_reason why = REASON_CLIENT_NOT_READY;
 
 	if (c->replication && server_is_clean(s))
 		why = REASON_REPLICATION_OVER;
-	/* client_ready() sets both to the same time if further answers are owed after a ReadyForQuery */
+	/* client_ready() sets both to the same time if further answers are owed after a
+	   ReadyForQuery */
 	else if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
 		why = REASON_CLIENT_IN_QUERY;
 	/* a server that owes nothing gets its Terminate in the reap */
@@ -435,7 +478,8 @@ void release_ended_client(struct server *s)
 	view = view_of(s, c);
 	view.client_ends = true;
 	view.leaves_state = view.has_state;
-	view.may_finish = w->conf->settings.client_gone != CLIENT_GONE_CLOSE && w->drain != DRAIN_NOW;
+	view.may_finish = w->conf->settings.client_gone != CLIENT_GONE_CLOSE &&
+			  w->drain != DRAIN_NOW;
 	/* while the server reads COPY data, an incomplete message is CopyData */
 	view.in_copy_data = s->ledger.copy_in && !c->half_sent && c->peer.passing <= READ_BUFFER;
 	view.needs_reset = needs_reset(s, c, view.leaves_state);
@@ -449,7 +493,7 @@ void release_ended_client(struct server *s)
 	if (view.leaves_state && !view.needs_reset && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_STATE_STAYS;
 	if (release.what == RELEASE_SETTLE) {
-		part(s, c, view.needs_reset);
+		release_part(s, c, view.needs_reset);
 		pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
 		if (!s->task)
 			server_run(s, &task_barrier, "");
@@ -457,7 +501,8 @@ void release_ended_client(struct server *s)
 		s->told_pid = c->cancel_pid;
 		s->needs_reset = view.needs_reset;
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
-		finish_begin(s, view.in_message ? c->peer.passing : 0, c->peer.end_reason == REASON_CLIENT_CLOSE);
+		finish_begin(s, view.in_message ? c->peer.passing : 0,
+			     c->peer.end_reason == REASON_CLIENT_CLOSE);
 	} else {
 		give_back(s, c, release.what, true);
 	}

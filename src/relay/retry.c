@@ -1,32 +1,46 @@
 /*
- * Requests that are sent to another server, because their server was not the primary any more, or was shutting down.
+ * Requests that are sent to another server, because their server was not the primary any more, or
+ * was shutting down.
  *
- * The bytes of a request are kept until its answer: one Query, or the messages of a batch. If the answer shows that the host has lost its role, the
- * answer is held back, the server ends, and the bytes become the next input of the client, which waits (pooled.is_held) until evidence that was asked
- * after the answer decides: if the host is still the primary, the client gets the answer; otherwise the request is sent to the next primary.
+ * The bytes of a request are kept until its answer: one Query, or the messages of a batch. If the
+ * answer shows that the host has lost its role, the answer is held back, the server ends, and the
+ * bytes become the next input of the client, which waits (pooled.is_held) until evidence that was
+ * asked after the answer decides: if the host is still the primary, the client gets the answer;
+ * otherwise the request is sent to the next primary.
  *
- *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the whole answer to one request outside a transaction
- *	FATAL 57P01			the statement was rolled back, see below. Only for a request outside a transaction that consists of statements
- *					whose effects a rollback undoes, and of which no statement is complete (retry_on_shutdown)
- *	57P01 on a standby		the same, for a client that asks for standbys by name; another host gets the request at once
- *	connection lost			if nothing of the request can have arrived at the server, or the server had ended before it was sent;
- *					a statement that may only read, if the next server confirms that (read_doubt)
- *	silent or closed host		only a read, and before any byte of its answer was forwarded (retry_recall)
+ *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the
+ *					whole answer to one request outside a transaction
+ *	FATAL 57P01			the statement was rolled back, see below. Only for a request
+ *					outside a transaction that consists of statements whose
+ *					effects a rollback undoes, and of which no statement is
+ *					complete (retry_on_shutdown)
+ *	57P01 on a standby		the same, for a client that asks for standbys by name;
+ *					another host gets the request at once
+ *	connection lost			if nothing of the request can have arrived at the server, or
+ *					the server had ended before it was sent; a statement that
+ *					may only read, if the next server confirms that (read_doubt)
+ *	silent or closed host		only a read, and before any byte of its answer was forwarded
+ *					(retry_recall)
  *
- * Why a FATAL 57P01 without a CommandComplete before it means that nothing was committed: only ProcessInterrupts() raises it, for ProcDiePending.
- * CommitTransaction() holds interrupts from before the commit record until all of its work is done, and exec_simple_query() writes CommandComplete after
- * it without a check for interrupts between; in the extended protocol the commit belongs to Sync, after the CommandComplete of each Execute. So the
- * error comes before the commit (deferred triggers and constraints run before it too), and the transaction is aborted. While a commit waits for
- * synchronous standbys, interrupts are held; SyncRepWaitForLSN() answers a shutdown with a WARNING, which is a notice with 57P01, and ends the
- * connection without an error. CALL, DO and COMMIT PREPARED can commit before the error, and are not sent again; a function cannot commit.
- * A host that shuts down refuses logins before it ends the first backend: so a login that began after the error, and succeeds, proves that an
- * administrator has terminated this backend only.
+ * Why a FATAL 57P01 without a CommandComplete before it means that nothing was committed: only
+ * ProcessInterrupts() raises it, for ProcDiePending. CommitTransaction() holds interrupts from
+ * before the commit record until all of its work is done, and exec_simple_query() writes
+ * CommandComplete after it without a check for interrupts between; in the extended protocol the
+ * commit belongs to Sync, after the CommandComplete of each Execute. So the error comes before the
+ * commit (deferred triggers and constraints run before it too), and the transaction is aborted.
+ * While a commit waits for synchronous standbys, interrupts are held; SyncRepWaitForLSN() answers a
+ * shutdown with a WARNING, which is a notice with 57P01, and ends the connection without an error.
+ * CALL, DO and COMMIT PREPARED can commit before the error, and are not sent again; a function
+ * cannot commit. A host that shuts down refuses logins before it ends the first backend: so a login
+ * that began after the error, and succeeds, proves that an administrator has terminated this
+ * backend only.
  *
- * tbl/retry_error.tbl has these errors. Functions of users (dblink_exec) and those that change the server may have acted elsewhere, so a text that calls one
- * is not sent again. Triggers are not looked at.
+ * tbl/retry_error.tbl has these errors. Functions of users (dblink_exec) and those that change the
+ * server may have acted elsewhere, so a text that calls one is not sent again. Triggers are not
+ * looked at.
  *
- * Invariant: a request in client->retry that belongs to the link of the client has an answer that its server owes, and is_first only while the client has
- * no byte of the answer.
+ * Invariant: a request in client->retry that belongs to the link of the client has an answer that
+ * its server owes, and is_first only while the client has no byte of the answer.
  */
 #include "relay/retry.h"
 
@@ -110,20 +124,22 @@ static bool is_one_of(const struct lex_token *t, const char *const *words)
 	return false;
 }
 
-/* The text may have effects that a rollback does not undo. What a function of a user does is unknown: dblink_exec() commits elsewhere. */
+/* The text may have effects that a rollback does not undo. What a function of a user does is
+   unknown: dblink_exec() commits elsewhere. */
 static bool may_act_elsewhere(const uint8_t *text, size_t size)
 {
 	struct text_calls calls = { .search = { .words = INT64_MAX } };
 
-	return !state_text_calls_known(&calls, text, size, NULL, NULL) || read_transaction_affects_standby(text, size);
+	return !state_text_calls_known(&calls, text, size, NULL, NULL) ||
+	       read_transaction_affects_standby(text, size);
 }
 
 /* The text is one statement whose effects end with its transaction. `size` includes the NUL. */
 static bool is_repeatable(const uint8_t *text, size_t size)
 {
-	static const char *const words[] = {
-		"select", "insert", "update", "delete", "merge", "with", "values", "table", "begin", "start", NULL
-	};
+	static const char *const words[] = { "select", "insert", "update", "delete",
+					     "merge",  "with",	 "values", "table",
+					     "begin",  "start",	 NULL };
 	struct sql_lexer lexer = lex_begin(text, size);
 	struct lex_token t = lex_next(&lexer);
 
@@ -135,7 +151,8 @@ static bool is_repeatable(const uint8_t *text, size_t size)
 		t = lex_next(&lexer);
 	while (lex_is_mark(&t, ';'))
 		t = lex_next(&lexer);
-	return t.kind == LEX_END && !lexer.is_cut && !lexer.is_uncertain && !may_act_elsewhere(text, size);
+	return t.kind == LEX_END && !lexer.is_cut && !lexer.is_uncertain &&
+	       !may_act_elsewhere(text, size);
 }
 
 /* A statement of the text may commit a transaction. Words in strings count, too. */
@@ -155,8 +172,10 @@ static bool may_commit(const uint8_t *text, size_t size)
 
 typedef bool test_of_text(const uint8_t *text, size_t size);
 
-/* Tests the text of the statement that a Bind names. `missing`: the result if the text is unknown. */
-static bool test_bound(const struct client *c, const struct pg_frame *f, test_of_text *test, bool missing)
+/* Tests the text of the statement that a Bind names. `missing`: the result if the text is
+   unknown. */
+static bool test_bound(const struct client *c, const struct pg_frame *f, test_of_text *test,
+		       bool missing)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
 	const struct prepared_client *pc = c->shares_names ? c->prepared : NULL;
@@ -174,7 +193,8 @@ static bool test_bound(const struct client *c, const struct pg_frame *f, test_of
 }
 
 /* Tests the text of the statement in this message; `other` for a message without one. */
-static bool test_frame(const struct client *c, const struct pg_frame *f, test_of_text *test, bool other, bool missing)
+static bool test_frame(const struct client *c, const struct pg_frame *f, test_of_text *test,
+		       bool other, bool missing)
 {
 	const uint8_t *nul;
 
@@ -191,7 +211,8 @@ static bool test_frame(const struct client *c, const struct pg_frame *f, test_of
 	}
 }
 
-/* The request has no effect that outlives its transaction: no statement commits by itself, or acts elsewhere. */
+/* The request has no effect that outlives its transaction: no statement commits by itself, or acts
+   elsewhere. */
 static bool is_undone_by_rollback(const struct client *c)
 {
 	struct pg_frames all = pg_frames_of(&c->retry->request);
@@ -199,7 +220,8 @@ static bool is_undone_by_rollback(const struct client *c)
 	struct pg_frame f;
 
 	while ((read = pg_frames_next(&all, PG_LENGTH_LIMIT, &f)) == PG_OK) {
-		if (f.type == PGC_CALL || pg_client_messages[f.type].phases == PG_COPY || !test_frame(c, &f, is_repeatable, true, false))
+		if (f.type == PGC_CALL || pg_client_messages[f.type].phases == PG_COPY ||
+		    !test_frame(c, &f, is_repeatable, true, false))
 			return false;
 	}
 	return read == PG_MORE && all.left == 0;
@@ -227,7 +249,8 @@ static bool is_one_request(const struct bytes *request)
 	struct pg_frame f;
 
 	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
-		if (f.type == PGC_FLUSH || f.type == PGC_CALL || pg_client_messages[f.type].phases == PG_COPY)
+		if (f.type == PGC_FLUSH || f.type == PGC_CALL ||
+		    pg_client_messages[f.type].phases == PG_COPY)
 			return false;
 		if (f.type == PGC_QUERY)
 			return all.left == 0 && f.body - PG_HEADER == bytes_front(request);
@@ -239,14 +262,18 @@ static bool is_one_request(const struct bytes *request)
 
 /* ---- taking back ---- */
 
-/* The client may get another server: this one has no state of the client, and between two messages nothing else of it. */
+/* The client may get another server: this one has no state of the client, and between two messages
+   nothing else of it. */
 static bool may_move(const struct server *s, const struct client *c)
 {
 	const struct retry *r = c->retry;
 
-	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound && c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
-	       (s->status == 'I' || (c->reads & READING_HERE && r->is_first)) && !s->pooled.cancels && !c->login &&
-	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) && c->peer.passing == 0 && !peer_is_stopped(&c->peer);
+	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound &&
+	       c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
+	       (s->status == 'I' || (c->reads & READING_HERE && r->is_first)) &&
+	       !s->pooled.cancels && !c->login &&
+	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) &&
+	       c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
 bool retry_take_back(struct server *s, enum close_reason why)
@@ -285,10 +312,12 @@ bool retry_take_back(struct server *s, enum close_reason why)
 }
 
 /*
- * What arrives first now, a FATAL error or the end of the connection, was in the socket when the request was sent in this turn. The events of a turn are
- * collected before the first handler runs: a handler has sent the request, and an older event of the same turn announces these bytes. PostgreSQL reads
- * nothing after either. Nothing announces what is read while world->reads_again is set. (Bytes of TLS that were received earlier may be announced as well,
- * and the end of the connection behind them is newer.)
+ * What arrives first now, a FATAL error or the end of the connection, was in the socket when the
+ * request was sent in this turn. The events of a turn are collected before the first handler runs:
+ * a handler has sent the request, and an older event of the same turn announces these bytes.
+ * PostgreSQL reads nothing after either. Nothing announces what is read while world->reads_again is
+ * set. (Bytes of TLS that were received earlier may be announced as well, and the end of the
+ * connection behind them is newer.)
  */
 static bool is_overtaken(const struct client *c)
 {
@@ -309,7 +338,8 @@ static enum retry_verdict hold(struct server *s, const struct pg_frame *error, b
 	bytes_append(&r->answer, error->body - PG_HEADER, PG_HEADER + error->size);
 	if (!is_fatal)
 		pg_build(&r->answer, PGS_READY, "I", 1);
-	if (r->answer.failed || !retry_take_back(s, is_fatal ? REASON_SERVER_CRASHED : REASON_HOST_ROLE)) {
+	if (r->answer.failed ||
+	    !retry_take_back(s, is_fatal ? REASON_SERVER_CRASHED : REASON_HOST_ROLE)) {
 		bytes_free(&r->answer);
 		return RETRY_PASS;
 	}
@@ -341,14 +371,16 @@ static bool send_elsewhere(struct server *s)
 	return true;
 }
 
-/* The request has failed on a standby, which the client did not ask for: the answer of the primary counts. */
+/* The request has failed on a standby, which the client did not ask for: the answer of the primary
+   counts. */
 static bool ask_primary(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	const struct roles *roles = s->pooled.pool->database->roles;
 	usec_t started = c->transaction_started;
 
-	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->retry->request) == 0 || !retry_take_back(s, REASON_READ_FAILED))
+	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->retry->request) == 0 ||
+	    !retry_take_back(s, REASON_READ_FAILED))
 		return false;
 	reads_failed(c);
 	c->transaction_started = c->reads & READING_BEGIN ? started : 0;
@@ -364,12 +396,18 @@ static bool is_before_result(const struct pg_frame *f)
 	static const char begin[] = "BEGIN", start[] = "START TRANSACTION";
 
 	switch (f->type) {
-	case PGS_PARSE_COMPLETE: case PGS_BIND_COMPLETE: case PGS_CLOSE_COMPLETE: case PGS_PARAMETER_TYPES: case PGS_ROW_DESCRIPTION: case PGS_NO_DATA:
+	case PGS_PARSE_COMPLETE:
+	case PGS_BIND_COMPLETE:
+	case PGS_CLOSE_COMPLETE:
+	case PGS_PARAMETER_TYPES:
+	case PGS_ROW_DESCRIPTION:
+	case PGS_NO_DATA:
 	case PGS_ROW:
 		return true;
 	case PGS_COMPLETE:
-		return f->here == f->size && ((f->size == sizeof(begin) && memcmp(f->body, begin, sizeof(begin)) == 0) ||
-					      (f->size == sizeof(start) && memcmp(f->body, start, sizeof(start)) == 0));
+		return f->here == f->size &&
+		       ((f->size == sizeof(begin) && memcmp(f->body, begin, sizeof(begin)) == 0) ||
+			(f->size == sizeof(start) && memcmp(f->body, start, sizeof(start)) == 0));
 	default:
 		return false;
 	}
@@ -384,7 +422,8 @@ enum resend retry_resend(enum error_of of, const struct pg_error *e)
 	} rows[] = {
 #define FATAL "FATAL"
 #define ANY ""
-#define RETRY_ERROR(id, of, sqlstate, severity, word, action) { ERROR_OF_##of, sqlstate, severity, word, RESEND_##action },
+#define RETRY_ERROR(id, of, sqlstate, severity, word, action) \
+	{ ERROR_OF_##of, sqlstate, severity, word, RESEND_##action },
 #include "tbl/retry_error.tbl"
 #undef RETRY_ERROR
 #undef FATAL
@@ -392,7 +431,8 @@ enum resend retry_resend(enum error_of of, const struct pg_error *e)
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		if (rows[i].of == of && (!*rows[i].sqlstate || strcmp(e->sqlstate, rows[i].sqlstate) == 0) &&
+		if (rows[i].of == of &&
+		    (!*rows[i].sqlstate || strcmp(e->sqlstate, rows[i].sqlstate) == 0) &&
 		    (!*rows[i].severity || strcmp(e->severity, rows[i].severity) == 0) &&
 		    strstr(e->message, rows[i].word))
 			return rows[i].action;
@@ -403,7 +443,8 @@ enum resend retry_resend(enum error_of of, const struct pg_error *e)
 /* The client has asked for a primary, or a primary may serve the read. */
 static bool wants_primary(const struct client *c)
 {
-	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE || c->pooled.target == TARGET_READ;
+	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE ||
+	       c->pooled.target == TARGET_READ;
 }
 
 static enum error_of request_of(const struct client *c, bool is_unread)
@@ -415,8 +456,10 @@ static enum error_of request_of(const struct client *c, bool is_unread)
 	return wants_primary(c) ? ERROR_OF_PRIMARY : ERROR_OF_STANDBY;
 }
 
-/* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_unread`: the server has read no request that it could answer. */
-static enum retry_verdict look_at_error(struct server *s, const struct pg_frame *f, size_t rest, bool is_unread, bool has_begun)
+/* The ErrorResponse, which is complete, with the `rest` of the answer after it; `is_unread`: the
+   server has read no request that it could answer. */
+static enum retry_verdict look_at_error(struct server *s, const struct pg_frame *f, size_t rest,
+					bool is_unread, bool has_begun)
 {
 	static const uint8_t ready[] = { PGS_READY, 0, 0, 0, 5, 'I' };
 	const uint8_t *after = f->body + f->size;
@@ -436,17 +479,21 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	case RESEND_ON_PRIMARY:
 		return ask_primary(s) ? RETRY_TAKEN : RETRY_PASS;
 	case RESEND_ELSEWHERE:
-		return (is_unread || is_undone_by_rollback(c)) && send_elsewhere(s) ? RETRY_TAKEN : RETRY_PASS;
+		return (is_unread || is_undone_by_rollback(c)) && send_elsewhere(s) ? RETRY_TAKEN
+										    : RETRY_PASS;
 	case RESEND_IF_MOVED:
 		break;
 	}
 	if (pg_error_is_fatal(f->body, f->size))
-		return c->peer.world->conf->settings.retry_on_shutdown && is_undone_by_rollback(c) ? hold(s, f, true) : RETRY_PASS;
+		return c->peer.world->conf->settings.retry_on_shutdown && is_undone_by_rollback(c)
+			       ? hold(s, f, true)
+			       : RETRY_PASS;
 	if (has_begun || !is_one_request(&c->retry->request))
 		return RETRY_PASS;
 	if (rest < sizeof(ready))
 		return memcmp(after, ready, rest) == 0 ? RETRY_MORE : RETRY_PASS;
-	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold(s, f, false) : RETRY_PASS;
+	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold(s, f, false)
+									: RETRY_PASS;
 }
 
 NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf, size_t n)
@@ -466,12 +513,16 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
 
 		/* of the BEGIN that reads.c has sent */
-		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows && c->reads & READING_SENT)
+		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows &&
+		    c->reads & READING_SENT)
 			continue;
-		if (read != PG_OK || (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
+		if (read != PG_OK ||
+		    (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
 			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
 		if (f.type == PGS_ERROR && pg_frame_is_whole(&f))
-			return look_at_error(s, &f, n - at - PG_HEADER - f.size, is_nothing_sent || (at == 0 && is_overtaken(c)), has_begun);
+			return look_at_error(s, &f, n - at - PG_HEADER - f.size,
+					     is_nothing_sent || (at == 0 && is_overtaken(c)),
+					     has_begun);
 		if (!pg_frame_is_whole(&f))
 			return has_rows || f.type == PGS_ROW ? RETRY_PASS : more;
 		has_rows |= f.type == PGS_ROW;
@@ -493,16 +544,19 @@ bool retry_lost(struct server *s)
 		return false;
 	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
 		return ask_primary(s);
-	if (bytes_size(&r->request) == 0 || r->is_unsent || (is_overtaken(c) && !s->peer.stream.ssl))
+	if (bytes_size(&r->request) == 0 || r->is_unsent ||
+	    (is_overtaken(c) && !s->peer.stream.ssl))
 		return send_elsewhere(s);
 	return read_doubt(s, REASON_SERVER_CRASHED);
 }
 
-/* The request reads, and another host may execute it too: a standby has it, or read_auto.c has proven its text. A primary may execute functions with effects
-   elsewhere in a READ ONLY transaction. */
+/* The request reads, and another host may execute it too: a standby has it, or read_auto.c has
+   proven its text. A primary may execute functions with effects elsewhere in a READ ONLY
+   transaction. */
 static bool is_proven_read(const struct client *c)
 {
-	return c->retry->step == AUTO_AWAY || (c->reads & READING_HERE && c->reads & READING_STANDBY);
+	return c->retry->step == AUTO_AWAY ||
+	       (c->reads & READING_HERE && c->reads & READING_STANDBY);
 }
 
 bool retry_recall(struct server *s, enum close_reason why)
@@ -550,8 +604,11 @@ void retry_judge(struct client *c)
 	/* servers are opened at the end of a turn, so a login at the same time is later */
 	bool is_new = host->evidence.at > r->since, has_role;
 
-	has_role = roles && roles->primary == host && is_new && (!r->is_fatal || host->accepted_at >= r->since);
-	if (!has_role && host->failed_at < r->since && !(is_new && host->evidence.claim == CLAIM_STANDBY) && (!roles || !roles->primary || roles->primary == host))
+	has_role = roles && roles->primary == host && is_new &&
+		   (!r->is_fatal || host->accepted_at >= r->since);
+	if (!has_role && host->failed_at < r->since &&
+	    !(is_new && host->evidence.claim == CLAIM_STANDBY) &&
+	    (!roles || !roles->primary || roles->primary == host))
 		return;
 	c->pooled.is_held = false;
 	if (has_role && host->failed_at < r->since)
@@ -563,10 +620,12 @@ void retry_judge(struct client *c)
 
 enum close_reason retry_loss(const struct client *c, const struct server *s, enum close_reason why)
 {
-	if (!c->retry || c->pooled.target == TARGET_ANY || s->said_fatal || (why != REASON_SERVER_CRASHED && why != REASON_HOST_ROLE))
+	if (!c->retry || c->pooled.target == TARGET_ANY || s->said_fatal ||
+	    (why != REASON_SERVER_CRASHED && why != REASON_HOST_ROLE))
 		return why;
 	/* a replication stream is an answer without an end */
-	if (!s->pooled.dedicated && ledger_depth(&s->ledger) > 0 && (s->status == 'I' || may_have_committed(c)))
+	if (!s->pooled.dedicated && ledger_depth(&s->ledger) > 0 &&
+	    (s->status == 'I' || may_have_committed(c)))
 		return REASON_OUTCOME_UNKNOWN;
 	if (s->status != 'I')
 		return REASON_TRANSACTION_LOST;

@@ -1,25 +1,33 @@
 /*
  * pg_terminate_backend and pg_cancel_backend of a client's number.
  *
- * BackendKeyData tells a client a process number that pgweir has drawn, which no server knows. Applications and drivers end sessions by it, their
- * own, to see whether they notice, or others: SELECT pg_terminate_backend(1234567890). pgweir does what that means, if the text has this shape
+ * BackendKeyData tells a client a process number that pgweir has drawn, which no server knows.
+ * Applications and drivers end sessions by it, their own, to see whether they notice, or others:
+ * SELECT pg_terminate_backend(1234567890). pgweir does what that means, if the text has this shape
  * (pg/signal_text.h):
  *
- *	the client's own number		the server gets its own number in its place, and ends or cancels the session as usual
- *	another client's, terminate	pgweir ends that client, with PostgreSQL's error, and the server answers true
- *	anything else			unchanged: PostgreSQL warns that there is no such process, and answers false
+ *	the client's own number		the server gets its own number in its place, and ends or
+ *					cancels the session as usual
+ *	another client's, terminate	pgweir ends that client, with PostgreSQL's error, and the
+ *					server answers true
+ *	anything else			unchanged: PostgreSQL warns that there is no such process,
+ *					and answers false
  *
- * Rights: PostgreSQL lets a role end its own sessions. pgweir ends a client of the same pool only, or of a pool of the same database and user at
- * another host. Members of pg_signal_backend and superusers get false for other clients: pgweir does not know their rights. In a failed
+ * Rights: PostgreSQL lets a role end its own sessions. pgweir ends a client of the same pool only,
+ * or of a pool of the same database and user at another host. Members of pg_signal_backend and
+ * superusers get false for other clients: pgweir does not know their rights. In a failed
  * transaction nothing is done.
  *
- * A Query has the number in its text. In the extended protocol it may be $1: then Parse gets a text that has the result true for SIGNAL_DONE, and a
- * Bind of that statement has the number. A number in the text of a Parse takes effect with the Parse.
+ * A Query has the number in its text. In the extended protocol it may be $1: then Parse gets a text
+ * that has the result true for SIGNAL_DONE, and a Bind of that statement has the number. A number
+ * in the text of a Parse takes effect with the Parse.
  *
- *	SELECT CASE $1::int WHEN -2147483647 THEN true ELSE pg_terminate_backend($1) END AS pg_terminate_backend
+ *	SELECT CASE $1::int WHEN -2147483647 THEN true ELSE pg_terminate_backend($1) END AS
+ *	pg_terminate_backend
  *
- * Not done: to cancel the query of another client, which needs that client's key; and $1, or a number in a Parse, of clients in session mode
- * and with max_prepared_statements = 0, whose statements pgweir does not know.
+ * Not done: to cancel the query of another client, which needs that client's key; and $1, or a
+ * number in a Parse, of clients in session mode and with max_prepared_statements = 0, whose
+ * statements pgweir does not know.
  */
 #include "relay/signal.h"
 
@@ -33,7 +41,7 @@
 
 enum meant { MEANS_NOTHING, MEANS_ITSELF, MEANS_DONE };
 
-static const char *name_of(enum signal_of of)
+static const char *signal_name_of(enum signal_of of)
 {
 	return of == SIGNAL_TERMINATE ? "pg_terminate_backend" : "pg_cancel_backend";
 }
@@ -43,7 +51,8 @@ static bool may_end(const struct client *c, const struct client *target)
 {
 	const struct pool *own = c->pooled.pool, *other = target->pooled.pool;
 
-	return other && !target->login && !target->is_console && !c->is_console && own->user == other->user && own->database == other->database &&
+	return other && !target->login && !target->is_console && !c->is_console &&
+	       own->user == other->user && own->database == other->database &&
 	       !peer_is_ending(&target->peer);
 }
 
@@ -61,7 +70,8 @@ static enum meant mean(struct client *c, const struct server *s, enum signal_of 
 		return MEANS_ITSELF;
 	if (of != SIGNAL_TERMINATE || !may_end(c, target))
 		return MEANS_NOTHING;
-	log_info("%s pg_terminate_backend of %s", client_text(c, who, sizeof(who)), client_text(target, whom, sizeof(whom)));
+	log_info("%s pg_terminate_backend of %s", client_text(c, who, sizeof(who)),
+		 client_text(target, whom, sizeof(whom)));
 	client_end(target, REASON_TERMINATED, NULL);
 	if (c->prepared)
 		c->prepared->signal_done = pid;
@@ -71,7 +81,8 @@ static enum meant mean(struct client *c, const struct server *s, enum signal_of 
 /* ---- texts ---- */
 
 /* Appends the text that replaces this one, without its end. False: nothing replaces it. */
-static bool replace_text(struct client *c, struct server *s, bool is_parse, const uint8_t *text, size_t size, struct bytes *out)
+static bool replace_text(struct client *c, struct server *s, bool is_parse, const uint8_t *text,
+			 size_t size, struct bytes *out)
 {
 	struct signal_text t;
 	enum meant meant;
@@ -83,14 +94,14 @@ static bool replace_text(struct client *c, struct server *s, bool is_parse, cons
 			return false;
 		bytes_append_text(out, SIGNAL_PREPARED);
 		bytes_append(out, text + t.name_at, t.name_size);
-		bytes_append_format(out, "($1) END AS %s", name_of(t.of));
+		bytes_append_format(out, "($1) END AS %s", signal_name_of(t.of));
 		return true;
 	}
 	meant = mean(c, s, t.of, t.pid);
 	if (meant == MEANS_NOTHING)
 		return false;
 	if (meant == MEANS_DONE) {
-		bytes_append_format(out, "SELECT true AS %s", name_of(t.of));
+		bytes_append_format(out, "SELECT true AS %s", signal_name_of(t.of));
 		return true;
 	}
 	bytes_append(out, text, t.at);
@@ -104,7 +115,7 @@ static bool replace_text(struct client *c, struct server *s, bool is_parse, cons
 /* The only parameter of a Bind: where its length is, its value, and whether it is binary. */
 struct bound { size_t at, end; uint32_t size; bool is_binary; };
 
-static bool read_bind(const struct pg_frame *f, struct bound *b)
+static bool signal_read_bind(const struct pg_frame *f, struct bound *b)
 {
 	struct pg_cursor cursor = pg_cursor_of(f->body, f->size);
 	unsigned formats;
@@ -139,7 +150,8 @@ static uint32_t number_of(const struct pg_frame *f, const struct bound *b)
 	return pid <= INT32_MAX ? (uint32_t)pid : 0;
 }
 
-static bool replace_bind(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *out)
+static bool replace_bind(struct client *c, struct server *s, const struct pg_frame *f,
+			 struct bytes *out)
 {
 	size_t size = 0;
 	const char *text = prepared_text_of(c, f, &size);
@@ -148,9 +160,12 @@ static bool replace_bind(struct client *c, struct server *s, const struct pg_fra
 	char value[16];
 	int length;
 
-	if (!text || size < sizeof(SIGNAL_PREPARED) || !text_starts(text, SIGNAL_PREPARED) || !read_bind(f, &b))
+	if (!text || size < sizeof(SIGNAL_PREPARED) || !text_starts(text, SIGNAL_PREPARED) ||
+	    !signal_read_bind(f, &b))
 		return false;
-	meant = mean(c, s, strstr(text, "AS pg_terminate_backend") ? SIGNAL_TERMINATE : SIGNAL_CANCEL, number_of(f, &b));
+	meant = mean(c, s,
+		     strstr(text, "AS pg_terminate_backend") ? SIGNAL_TERMINATE : SIGNAL_CANCEL,
+		     number_of(f, &b));
 	if (meant == MEANS_NOTHING)
 		return false;
 	length = meant == MEANS_DONE ? SIGNAL_DONE : (int)s->backend_pid;
@@ -171,7 +186,8 @@ static bool replace_bind(struct client *c, struct server *s, const struct pg_fra
 
 bool signal_replace(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *out)
 {
-	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL, *text = nul ? nul + 1 : f->body;
+	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL,
+		      *text = nul ? nul + 1 : f->body;
 	size_t size = f->size - (size_t)(text - f->body);
 	const uint8_t *end;
 
