@@ -10,7 +10,8 @@ struct pool;
 struct world;
 
 /*
- * The SHOW commands, for any format: include/tbl/show.tbl has a row for each, include/tbl/figure.tbl a row for each column.
+ * The SHOW commands, for any format: include/tbl/show.tbl has a row for each,
+ * include/tbl/figure.tbl a row for each column.
  */
 struct show {
 	struct world *world;
@@ -19,8 +20,10 @@ struct show {
 	const struct show_item *item;
 	struct result *to;
 	const char *only_database, *only_user;	/* of pools and connections; NULL: all */
-	const struct pool *pool;		/* of connections: only the first of this pool (connections_of_pool), ... */
-	size_t pool_most;			/* ... and so many, fewer than to->most; NULL: all pools */
+	/* of connections: only the first of this pool (connections_of_pool), ... */
+	const struct pool *pool;
+	/* ... and so many, fewer than to->most; NULL: all pools */
+	size_t pool_most;
 };
 
 enum figure_kind { LABEL, INFO, GAUGE, COUNTER, STATE };
@@ -33,8 +36,9 @@ struct figure {
 	uint64_t group;				/* one bit */
 	uint8_t kind, unit;			/* enum figure_kind, figure_unit */
 	const char *sentence;
-	/* Name in /metrics; METRIC_LABEL: a label of all metrics of the row, as is each LABEL; METRIC_LABEL_IF_SET: unless it is NULL; NULL: "pgweir_"
-	   and the names of item and column. */
+	/* Name in /metrics; METRIC_LABEL: a label of all metrics of the row, as is each LABEL;
+	   METRIC_LABEL_IF_SET: unless it is NULL; NULL: "pgweir_" and the names of item and
+	   column. */
 	const char *metric;
 };
 #define METRIC_LABEL ""
@@ -43,13 +47,15 @@ struct figure {
 struct show_item {
 	const char *name;
 	bool for_monitor;			/* stats_users may see it too */
-	/* Writes rows to show->to, which result_init() has prepared with the standard or with all columns of the item. More rows are left if
-	   show->to->walk.goes_on; the next call gives them. NULL: no rows. */
+	/* Writes rows to show->to, which result_init() has prepared with the standard or with all
+	   columns of the item. More rows are left if show->to->walk.goes_on; the next call gives
+	   them. NULL: no rows. */
 	void (*fill)(const struct show *show);
 	uint64_t standard, extra;		/* groups of figures */
 	const char *sentence;
 	size_t standard_columns, all_columns;	/* 0: no result */
-	const char *columns[RESULT_COLUMNS + 1];	/* "name:type", the extra ones last; ends with NULL */
+	/* "name:type", the extra ones last; ends with NULL */
+	const char *columns[RESULT_COLUMNS + 1];
 	const struct figure *figures[RESULT_COLUMNS];	/* of the same columns */
 };
 

@@ -96,7 +96,8 @@ static void wait_cell(struct result *r, const struct pool_row *row, usec_t now)
 }
 
 /* A figure of the last minute; NULL: no latency. */
-static void latency_cell(struct result *r, const struct pool *pool, enum latency_shown which, size_t offset)
+static void latency_cell(struct result *r, const struct pool *pool, enum latency_shown which,
+			 size_t offset)
 {
 	struct latency_figures figures;
 
@@ -158,8 +159,10 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define KNOWN(value) ((value) > 0 ? NUMBER(value) : TEXT(NULL))
 #define POSITION(value) position_cell(s->to, value)
 #define CUT(value) cut_cell(s->to, value)
-#define LATENCY(which, percentile) latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
-#define PARAMETER(name) result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
+#define LATENCY(which, percentile) \
+	latency_cell(s->to, row->pool, SHOWN_##which, offsetof(struct latency_figures, percentile))
+#define PARAMETER(name) \
+	result_text(s->to, row->params ? params_get(row->params, PARAM_##name) : NULL)
 #define FIGURE(group, name, type, kind, unit, write, ...)				\
 	static void group##_##name(const struct show *s, const void *of)		\
 	{										\
@@ -172,7 +175,13 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #undef FIGURE
 
 const struct figure show_figures[] = {
-#define FIGURE(group, name, type, kind, unit, write, ...) { #name ":" #type, group##_##name, GROUP(group), kind, unit, FIGURE_TEXTS(__VA_ARGS__, NULL, NULL) },
+#define FIGURE(group, name, type, kind, unit, write, ...) \
+	{ #name ":" #type, \
+	  group##_##name, \
+	  GROUP(group), \
+	  kind, \
+	  unit, \
+	  FIGURE_TEXTS(__VA_ARGS__, NULL, NULL) },
 #define FIGURE_TEXTS(sentence, metric, ...) sentence, metric
 #include "tbl/figure.tbl"
 #undef FIGURE

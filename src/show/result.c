@@ -1,8 +1,9 @@
 /*
- * The rows of a SHOW, independent of their format. A SHOW calls one function for each value; this file converts the value to
- * the type of its column, and the format writes it.
+ * The rows of a SHOW, independent of their format. A SHOW calls one function for each value; this
+ * file converts the value to the type of its column, and the format writes it.
  *
- * Invariant: `rows` contains row_count complete rows, and then at most one incomplete row with `cell` values.
+ * Invariant: `rows` contains row_count complete rows, and then at most one incomplete row with
+ * `cell` values.
  */
 #include "show/result.h"
 
@@ -12,10 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 
-void result_init(struct result *r, const struct result_format *format, const char *const *columns, size_t count)
+void result_init(struct result *r, const struct result_format *format, const char *const *columns,
+		 size_t count)
 {
 	static const char *const types[] = {
-		[COLUMN_TEXT] = "text", [COLUMN_INT4] = "int4", [COLUMN_INT8] = "int8", [COLUMN_NUMERIC] = "numeric",
+		[COLUMN_TEXT] = "text",
+		[COLUMN_INT4] = "int4",
+		[COLUMN_INT8] = "int8",
+		[COLUMN_NUMERIC] = "numeric",
 	};
 
 	ASSERT(count <= RESULT_COLUMNS);
@@ -29,7 +34,7 @@ void result_init(struct result *r, const struct result_format *format, const cha
 }
 
 /* The first value begins a row. */
-static void begin(struct result *r)
+static void result_begin(struct result *r)
 {
 	ASSERT(r->cell < r->column_count);
 	if (r->cell > 0)
@@ -50,7 +55,7 @@ static void end(struct result *r)
 void result_text(struct result *r, const char *text)
 {
 	ASSERT(!text || r->type[r->cell] == COLUMN_TEXT);
-	begin(r);
+	result_begin(r);
 	if (text)
 		r->format->text(r, text, strlen(text));
 	else
@@ -75,7 +80,7 @@ void result_number(struct result *r, int64_t value)
 	}
 	if (type == COLUMN_INT4)
 		value = value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : value;
-	begin(r);
+	result_begin(r);
 	r->format->number(r, value);
 	end(r);
 }
@@ -86,7 +91,7 @@ void result_count(struct result *r, uint64_t value)
 		result_number(r, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 		return;
 	}
-	begin(r);
+	result_begin(r);
 	r->format->count(r, value);
 	end(r);
 }

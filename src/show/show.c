@@ -1,6 +1,7 @@
 /*
- * The SHOW commands: items from show.tbl, columns from figure.tbl. The grammar of the console, Describe, the rows and doc/show.md
- * read the columns here. A function show_... walks over the shown objects and calls show_row() with a struct for each row.
+ * The SHOW commands: items from show.tbl, columns from figure.tbl. The grammar of the console,
+ * Describe, the rows and doc/show.md read the columns here. A function show_... walks over the
+ * shown objects and calls show_row() with a struct for each row.
  */
 #include "show/figure.h"
 
@@ -46,10 +47,12 @@ static void show_row(const struct show *s, const void *row)
 
 /* ---- connections, in the order in which they came ---- */
 
-static void walk(const struct show *s, enum connection_kinds kinds, void (*give)(void *context, const struct connection_row *c), void *context)
+static void walk(const struct show *s, enum connection_kinds kinds,
+		 void (*give)(void *context, const struct connection_row *c), void *context)
 {
 	s->to->index = 0;
-	connections_walk(s->world, &s->to->walk, kinds, s->to->most > 0 ? (int)s->to->most : ROWS_MOST, give, context);
+	connections_walk(s->world, &s->to->walk, kinds,
+			 s->to->most > 0 ? (int)s->to->most : ROWS_MOST, give, context);
 }
 
 enum wanted { WANTED_ALL, WANTED_SHOWN, WANTED_ACTIVE, WANTED_PINNED };
@@ -72,7 +75,8 @@ static void give_connection(void *context, const struct connection_row *c)
 
 	if (to->wanted == WANTED_SHOWN)
 		is_wanted = c->is_shown;
-	else if (to->wanted == WANTED_ACTIVE)	/* a client is being served, or bytes are to be processed or sent */
+	else if (to->wanted ==
+		 WANTED_ACTIVE) /* a client is being served, or bytes are to be processed or sent */
 		is_wanted = c->link_id || c->is_asking || c->held > 0 || c->unsent > 0;
 	else if (to->wanted == WANTED_PINNED)
 		is_wanted = c->pins != 0;
@@ -91,11 +95,23 @@ static void show_connections(const struct show *s, enum connection_kinds kinds, 
 	walk(s, kinds, give_connection, &to);
 }
 
-static void show_clients(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_SHOWN); }
-static void show_servers(const struct show *s) { show_connections(s, CONNECTION_SERVERS, WANTED_SHOWN); }
+static void show_clients(const struct show *s)
+{
+	show_connections(s, CONNECTION_CLIENTS, WANTED_SHOWN);
+}
+static void show_servers(const struct show *s)
+{
+	show_connections(s, CONNECTION_SERVERS, WANTED_SHOWN);
+}
 static void show_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ALL); }
-static void show_active_sockets(const struct show *s) { show_connections(s, CONNECTION_ALL, WANTED_ACTIVE); }
-static void show_pins(const struct show *s) { show_connections(s, CONNECTION_CLIENTS, WANTED_PINNED); }
+static void show_active_sockets(const struct show *s)
+{
+	show_connections(s, CONNECTION_ALL, WANTED_ACTIVE);
+}
+static void show_pins(const struct show *s)
+{
+	show_connections(s, CONNECTION_CLIENTS, WANTED_PINNED);
+}
 
 /* ---- WAITS ---- */
 
@@ -117,7 +133,8 @@ static void show_waiting(const struct show *s)
 
 /* ---- STATEMENTS ---- */
 
-/* Whether object number *place is in this part; *place counts it. Sets walk.goes_on at the first object that is not. */
+/* Whether object number *place is in this part; *place counts it. Sets walk.goes_on at the first
+   object that is not. */
 static bool take_due_statement(const struct show *s, uint64_t *place)
 {
 	struct connection_walk *walk = &s->to->walk;
@@ -142,8 +159,11 @@ static void show_statements(const struct show *s)
 	s->to->walk.goes_on = false;
 	for (; st && !s->to->walk.goes_on; st = st->hh.next)
 		if (take_due_statement(s, &place))
-			show_row(s, &(struct statement_row){ st, stats ? query_stats_find(stats, st->number) : NULL });
-	for (const struct query_entry *e = stats ? stats->table : NULL; e && !s->to->walk.goes_on; e = e->hh.next)
+			show_row(s,
+				 &(struct statement_row){
+					 st, stats ? query_stats_find(stats, st->number) : NULL });
+	for (const struct query_entry *e = stats ? stats->table : NULL; e && !s->to->walk.goes_on;
+	     e = e->hh.next)
 		if (e->statement == 0 && take_due_statement(s, &place))
 			show_row(s, &(struct statement_row){ NULL, e });
 }
@@ -151,8 +171,8 @@ static void show_statements(const struct show *s)
 /* ---- FDS ---- */
 
 /*
- * SHOW FDS has the data that a process needs to take the sockets over, including secrets; these only for the daemon's own user at
- * the other end of a Unix socket.
+ * SHOW FDS has the data that a process needs to take the sockets over, including secrets; these
+ * only for the daemon's own user at the other end of a Unix socket.
  */
 
 static void give_fd(void *context, const struct connection_row *c)
@@ -167,16 +187,23 @@ static void give_fd(void *context, const struct connection_row *c)
 		return;
 	if (s->with_secrets && s->world->secrets->list)
 		password = userlist_find(s->world->secrets->list, c->user);
-	/* process id and key as the 64-bit number that a cancel request of protocol 3.0 contains; 0: no key, or a longer key */
+	/* process id and key as the 64-bit number that a cancel request of protocol 3.0 contains;
+	   0: no key, or a longer key */
 	if (s->with_secrets && c->cancel_key_size == CANCEL_KEY) {
 		cancel = c->cancel_pid;
 		for (int i = 0; i < CANCEL_KEY; i++)
 			cancel = cancel << 8 | c->cancel_key[i];
 	}
 	row = (struct fd_row){
-		.fd = c->fd, .task = c->is_client ? "client" : "server", .user = c->user, .database = c->database,
-		.address = brief_address_text(&c->remote, address, sizeof(address)), .port = c->remote.port,
-		.cancel = (int64_t)cancel, .link = c->link_fd, .params = c->params,
+		.fd = c->fd,
+		.task = c->is_client ? "client" : "server",
+		.user = c->user,
+		.database = c->database,
+		.address = brief_address_text(&c->remote, address, sizeof(address)),
+		.port = c->remote.port,
+		.cancel = (int64_t)cancel,
+		.link = c->link_fd,
+		.params = c->params,
 		.password = password ? password->bytes : NULL,
 	};
 	show_row(s, &row);
@@ -200,7 +227,10 @@ static void show_fds(const struct show *s)
 			to -= has_brackets;
 			snprintf(address, sizeof(address), "%.*s", (int)(to - from), from);
 		}
-		show_row(s, &(struct fd_row){ .fd = l->fd, .task = "pooler", .address = address, .port = l->port });
+		show_row(s, &(struct fd_row){ .fd = l->fd,
+					      .task = "pooler",
+					      .address = address,
+					      .port = l->port });
 	}
 	walk(s, CONNECTION_ALL, give_fd, &copy);
 }
@@ -246,7 +276,9 @@ static void show_peer_pools(const struct show *s)
 	const struct conf *conf = s->world->conf;
 
 	for (size_t i = 0; i < conf->peer_count; i++)
-		show_row(s, &(struct peer_pool_row){ conf->peers[i]->id, peers_count(s->world->cancels, conf->peers[i]->id) });
+		show_row(s, &(struct peer_pool_row){
+				    conf->peers[i]->id,
+				    peers_count(s->world->cancels, conf->peers[i]->id) });
 }
 
 static void show_peers(const struct show *s)
@@ -255,9 +287,13 @@ static void show_peers(const struct show *s)
 
 	for (size_t i = 0; i < conf->peer_count; i++) {
 		const struct conf_peer *peer = conf->peers[i];
-		int64_t size = peer->pool_size == CONF_UNSET ? conf->settings.default_pool_size : peer->pool_size;
+		int64_t size = peer->pool_size == CONF_UNSET ? conf->settings.default_pool_size
+							     : peer->pool_size;
 
-		show_row(s, &(struct peer_row){ .id = peer->id, .port = peer->port, .pool_size = size, .host = peer->host });
+		show_row(s, &(struct peer_row){ .id = peer->id,
+						.port = peer->port,
+						.pool_size = size,
+						.host = peer->host });
 	}
 }
 
@@ -270,7 +306,7 @@ struct user_names {
 	bool failed;
 };
 
-static void add_name(struct user_names *names, const char *name)
+static void show_add_name(struct user_names *names, const char *name)
 {
 	const char **items = names->items;
 
@@ -302,11 +338,11 @@ static void collect_names(const struct world *world, struct user_names *names)
 	size_t kept = 0;
 
 	for (const struct user *user = world->pools->users; user; user = user->hh.next)
-		add_name(names, user->name);
+		show_add_name(names, user->name);
 	for (size_t i = 0; i < world->conf->user_count; i++)
-		add_name(names, world->conf->users[i]->name);
+		show_add_name(names, world->conf->users[i]->name);
 	for (size_t i = 0; list && i < list->count; i++)
-		add_name(names, list->entries[i]->user);
+		show_add_name(names, list->entries[i]->user);
 	if (names->count > 0)
 		qsort(names->items, names->count, sizeof(*names->items), compare_texts);
 	for (size_t i = 0; i < names->count; i++)
@@ -334,8 +370,8 @@ static void show_users(const struct show *s)
 /* ---- STATS, TOTALS ---- */
 
 /*
- * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: counters of databases since the start, and averages of the last period
- * (pool/stats.h).
+ * SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS: counters of databases since the start, and
+ * averages of the last period (pool/stats.h).
  */
 
 static void give_stats(void *context, const struct database_row *database)
@@ -393,8 +429,17 @@ static void show_latencies(const struct show *s)
 
 /* The names of the counters in SHOW TOTALS, in the order of STATS_EACH. */
 static const char *const total_names[] = {
-	"server_assignment_count", "xact_count", "query_count", "client_bytes", "server_bytes", "xact_time",
-	"query_time", "wait_time", "ps_client_parse_count", "ps_server_parse_count", "ps_bind_count",
+	"server_assignment_count",
+	"xact_count",
+	"query_count",
+	"client_bytes",
+	"server_bytes",
+	"xact_time",
+	"query_time",
+	"wait_time",
+	"ps_client_parse_count",
+	"ps_server_parse_count",
+	"ps_bind_count",
 	"client_login_count",
 };
 
@@ -437,8 +482,11 @@ static void show_config(const struct show *s)
 		const struct setting_row *setting = &setting_table.rows[i].row;
 		bool has_default = setting->default_text && setting->default_text[0] != '\0';
 		struct config_row row = {
-			.name = setting->name, .value = setting_value_shown(&s->world->conf->settings, i, value, sizeof(value)),
-			.default_text = has_default ? setting->default_text : NULL, .is_changeable = setting->applies != APPLIES_START,
+			.name = setting->name,
+			.value = setting_value_shown(&s->world->conf->settings, i, value,
+						     sizeof(value)),
+			.default_text = has_default ? setting->default_text : NULL,
+			.is_changeable = setting->applies != APPLIES_START,
 		};
 
 		show_row(s, &row);
@@ -458,7 +506,8 @@ static void show_drain_state(void *context, const struct drain *d)
 	drain_text(d, target, sizeof(target));
 	clock_format(d->since + s->world->wall_ahead, 0, since, sizeof(since));
 	clock_format(d->until + s->world->wall_ahead, 0, until, sizeof(until));
-	snprintf(text, sizeof(text), "%s, %zu clients left, since %s, until %s", target, d->left, since, until);
+	snprintf(text, sizeof(text), "%s, %zu clients left, since %s, until %s", target, d->left,
+		 since, until);
 	text_row(s, "drain", text);
 }
 
@@ -467,7 +516,9 @@ static void show_state(const struct show *s)
 	const struct world *w = s->world;
 	const struct pools *pools = w->pools;
 	static const char *const waits[] = {
-		[DRAIN_WAIT_CLIENTS] = "wait_for_clients", [DRAIN_WAIT_SERVERS] = "wait_for_servers", [DRAIN_NOW] = "at once",
+		[DRAIN_WAIT_CLIENTS] = "wait_for_clients",
+		[DRAIN_WAIT_SERVERS] = "wait_for_servers",
+		[DRAIN_NOW] = "at once",
 	};
 	struct show copy = *s;
 	char number[24], time[64];
@@ -543,8 +594,10 @@ static void show_mem(const struct show *s)
 		{ "server_cache", sizeof(struct server), (size_t)connections.servers, 0 },
 		{ "client_cache", sizeof(struct client), (size_t)connections.clients, 0 },
 		{ "prepared_statement_cache", 1, w->statements->bytes, 0 },
-		{ "iobuf_cache", 1, connections.buffered, connections.buffers - connections.buffered },
-		{ "query_stats_cache", sizeof(struct query_entry), query_stats_count(w->query_stats), 0 },
+		{ "iobuf_cache", 1, connections.buffered,
+		  connections.buffers - connections.buffered },
+		{ "query_stats_cache", sizeof(struct query_entry),
+		  query_stats_count(w->query_stats), 0 },
 	};
 
 	/* the last row is not PgBouncer's */
@@ -567,7 +620,9 @@ static void host_row(void *context, const char *name, int64_t ttl, const struct 
 				    brief_address_and_port(&address, ip, sizeof(ip)));
 	}
 	bytes_append_u8(&text, 0);
-	show_row(context, &(struct dns_host_row){ name, text.failed ? NULL : (const char *)bytes_front(&text), ttl });
+	show_row(context,
+		 &(struct dns_host_row){
+			 name, text.failed ? NULL : (const char *)bytes_front(&text), ttl });
 	bytes_free(&text);
 }
 
@@ -592,7 +647,10 @@ static void show_dns_zones(const struct show *s)
 
 /* ---- VERIFIERS ---- */
 
-static void show_verifier(void *context, const struct verify_view *view) { show_row(context, view); }
+static void show_verifier(void *context, const struct verify_view *view)
+{
+	show_row(context, view);
+}
 
 static void show_verifiers(const struct show *s)
 {
@@ -649,7 +707,8 @@ static void show_drains(const struct show *s)
 static struct show_item items[] = {
 #define MONITOR true
 #define ADMIN false
-#define SHOW(name, access, fill, standard, extra, sentence) { #name, access, fill, standard, extra, sentence, 0, 0, { NULL }, { NULL } },
+#define SHOW(name, access, fill, standard, extra, sentence) \
+	{ #name, access, fill, standard, extra, sentence, 0, 0, { NULL }, { NULL } },
 #include "tbl/show.tbl"
 #undef SHOW
 #undef MONITOR
@@ -657,7 +716,8 @@ static struct show_item items[] = {
 };
 #define ITEMS (sizeof(items) / sizeof(items[0]))
 
-/* The columns of an item are found at its first use: they depend only on the tables. The extra columns follow the others. */
+/* The columns of an item are found at its first use: they depend only on the tables. The extra
+   columns follow the others. */
 const struct show_item *show_at(size_t index)
 {
 	const size_t count = show_figure_count;
