@@ -7,14 +7,16 @@
 #include "base/assert.h"
 
 /*
- * The listener of a pool: a server connection that LISTENs for all clients of the pool (session_state = full). Promise: a notification that was
- * committed before a server is assigned to its next client is delivered with the process ID of the client that sent it. See notify.c.
+ * The listener of a pool: a server connection that LISTENs for all clients of the pool
+ * (session_state = full). Promise: a notification that was committed before a server is assigned to
+ * its next client is delivered with the process ID of the client that sent it. See notify.c.
  */
 struct notify_client;
 
 #define LISTENER_MARKER 24		/* size of the name of the marker channel, with its NUL */
 
-/* The state of a channel on the listener: not LISTENed to; LISTEN is sent; LISTENed to; UNLISTEN is sent. */
+/* The state of a channel on the listener: not LISTENed to; LISTEN is sent; LISTENed to; UNLISTEN is
+   sent. */
 enum channel_state { CHANNEL_NEW, CHANNEL_ASKED, CHANNEL_HEARD, CHANNEL_LEFT };
 
 struct channel {
@@ -27,13 +29,15 @@ struct channel {
 
 /* The listener of a pool. */
 struct notify_server {
-	struct server *server;		/* in SERVER_LISTENING; NULL: none yet, or the last one has ended */
+	/* in SERVER_LISTENING; NULL: none yet, or the last one has ended */
+	struct server *server;
 	struct pool *pool;
 	struct channel *channels;	/* uthash */
 	struct list clients, barriers, movers;
 	struct list of_world;		/* world->listeners, while it has a server; else empty */
 	uint64_t sent, answered;	/* numbers of its last queries */
-	uint64_t asked_for, heard;	/* world->notified at the time of the last query, and of the last query that is answered */
+	/* world->notified at the time of the last query, and of the last query that is answered */
+	uint64_t asked_for, heard;
 	uint32_t moves;			/* number of the last marker */
 	bool stays;			/* in this process, in a handover (handover_connection.c) */
 	struct list changed;		/* channels for the next query: LISTEN or UNLISTEN */
@@ -59,27 +63,36 @@ static inline void notify_server_free(struct notify_server **place)
 	mem_free(*place);
 	*place = NULL;
 }
-/* Whether the limits of pool, database and user allow `more` additional listeners besides one server for queries. */
+/* Whether the limits of pool, database and user allow `more` additional listeners besides one
+   server for queries. */
 bool notify_server_has_room(const struct pool *pool, int64_t more);
-/* The pool's listener has no server. This server, which its client has left, has all channels of the client and becomes the listener's server. */
-void notify_server_begin(struct notify_server *listener, struct server *server, struct notify_client *first);
-/* Sends the server of the listener its next query, unless a query is executed: LISTEN and UNLISTEN, or an empty query for barriers. A listener
-   without clients is freed, and its server returns to the pool. */
+/* The pool's listener has no server. This server, which its client has left, has all channels of
+   the client and becomes the listener's server. */
+void notify_server_begin(struct notify_server *listener, struct server *server,
+			 struct notify_client *first);
+/* Sends the server of the listener its next query, unless a query is executed: LISTEN and UNLISTEN,
+   or an empty query for barriers. A listener without clients is freed, and its server returns to
+   the pool. */
 void notify_server_work(struct notify_server *listener);
-/* Called regularly: sends pending notifications to idle clients, and a query if there was none for server_check_delay. */
+/* Called regularly: sends pending notifications to idle clients, and a query if there was none for
+   server_check_delay. */
 void notify_server_tick(struct notify_server *listener);
-/* A server in SERVER_LISTENING ends. Clients that the listener delivers to end too, because they may have missed notifications. */
+/* A server in SERVER_LISTENING ends. Clients that the listener delivers to end too, because they
+   may have missed notifications. */
 void notify_server_end(struct server *server, enum close_reason why);
-/* After a handover: the pool's listener has this server and this marker. False: the marker is malformed, or there is no memory. */
+/* After a handover: the pool's listener has this server and this marker. False: the marker is
+   malformed, or there is no memory. */
 bool notify_server_restore_server(struct server *server, const char *marker);
 
 /*
- * A client that LISTENs (session_state = full). Promise: the client receives each notification of its channels once and in order, between two
- * messages and outside of transactions, on any server. See notify.c.
+ * A client that LISTENs (session_state = full). Promise: the client receives each notification of
+ * its channels once and in order, between two messages and outside of transactions, on any server.
+ * See notify.c.
  */
 struct session_answer;
 
-/* Maximum number of notifications delivered to clients in one turn; a long one counts as several. Sending them takes about 0.3 ms. */
+/* Maximum number of notifications delivered to clients in one turn; a long one counts as several.
+   Sending them takes about 0.3 ms. */
 #define NOTIFY_DELIVERIES 2048
 
 /* The next step of the client's channels. */
@@ -96,73 +109,98 @@ struct notify_client {
 	struct list node;		/* notify_server->clients */
 	struct list subscriptions;	/* in order of time */
 	struct list waiting;		/* notify_server->barriers; else empty */
-	uint64_t barrier;		/* its ReadyForQuery waits for the answer to the listener's query with this number */
-	struct list due;		/* world->notify_due, while it has notifications to be sent in this turn or the next turns; else empty */
-	struct list moving;		/* notify_server->movers, while the listener has not received its marker; else empty */
+	/* its ReadyForQuery waits for the answer to the listener's query with this number */
+	uint64_t barrier;
+	/* world->notify_due, while it has notifications to be sent in this turn or the next turns;
+	   else empty */
+	struct list due;
+	/* notify_server->movers, while the listener has not received its marker; else empty */
+	struct list moving;
 	uint32_t move;			/* number of its last marker */
-	uint64_t heard_by;		/* the listener has the marker when its query with this number is answered; 0: no marker is sent */
+	/* the listener has the marker when its query with this number is answered; 0: no marker is
+	   sent */
+	uint64_t heard_by;
 	uint8_t step;			/* enum notify_step */
-	struct bytes pending;		/* until the client is between two messages: notify_order.c */
+	/* until the client is between two messages: notify_order.c */
+	struct bytes pending;
 };
 
-/* A client and a channel. While the channel moves, both servers LISTEN: the client's server delivers notifications before the marker, the listener
-   delivers notifications after the marker. */
+/* A client and a channel. While the channel moves, both servers LISTEN: the client's server
+   delivers notifications before the marker, the listener delivers notifications after the
+   marker. */
 struct subscription {
 	struct list of_channel, of_client;
 	struct channel *channel;
 	struct notify_client *notify_client;
 	bool from_server;		/* the client's own server delivers: until its marker */
 	bool from_listener;		/* the listener delivers: from the marker on */
-	uint32_t move;			/* number of the marker that the listener has not received yet; 0: none */
+	/* number of the marker that the listener has not received yet; 0: none */
+	uint32_t move;
 	bool is_there;			/* the last answer of the server has the channel */
 };
 
 extern const struct server_task task_mark, task_unlisten;
 
-/* The client's server has answered which channels it LISTENs to (answer->channels). `is_exact`: these are all channels of the client. False: no
-   memory; the client has ended. */
+/* The client's server has answered which channels it LISTENs to (answer->channels). `is_exact`:
+   these are all channels of the client. False: no memory; the client has ended. */
 bool notify_client_learn(struct client *client, const struct session_answer *answer, bool is_exact);
 /* The client ends, or has no channels any more. */
 void notify_client_forget(struct client *client);
 /* Whether the listener delivers notifications to the client, or will. */
 bool notify_client_is_told(const struct notify_client *notify);
-/* After a handover: the client has this channel. False: no memory, or the client has the channel already. */
-bool notify_client_restore(struct client *client, const char *channel, bool from_server, bool from_listener);
+/* After a handover: the client has this channel. False: no memory, or the client has the channel
+   already. */
+bool notify_client_restore(struct client *client, const char *channel, bool from_server,
+			   bool from_listener);
 /* Appends `command "name";`. */
 void channel_sql(struct bytes *sql, const char *command, const char *name);
 
-/* Delivers a NotificationResponse, here as a whole, of the listener's server to the clients. False: the message is malformed. */
+/* Delivers a NotificationResponse, here as a whole, of the listener's server to the clients. False:
+   the message is malformed. */
 bool notify_clients_deliver(struct server *server, const struct pg_frame *frame);
-/* Once a turn: sends delivered notifications to a bounded number of clients; the other clients follow in the next turns. */
+/* Once a turn: sends delivered notifications to a bounded number of clients; the other clients
+   follow in the next turns. */
 void notify_clients_flush(struct world *world);
-/* Whether a listener may deliver more in this turn. False: its socket is not read until a later turn. */
-static inline bool notify_clients_have_share(const struct world *w) { return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits; }
-/* A NotificationResponse has come from the client's own server: replaces its process ID by the process
-   ID that the client knows. False: it is not forwarded. The listener delivers it, or it is pending
-   beside notifications of the listener, or it is the marker. */
-bool notify_client_passes(const struct server *server, struct client *client, const struct pg_frame *frame);
+/* Whether a listener may deliver more in this turn. False: its socket is not read until a later
+   turn. */
+static inline bool notify_clients_have_share(const struct world *w)
+{
+	return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits;
+}
+/* A NotificationResponse has come from the client's own server: replaces its process ID by the
+   process ID that the client knows. False: it is not forwarded. The listener delivers it, or it is
+   pending beside notifications of the listener, or it is the marker. */
+bool notify_client_passes(const struct server *server, struct client *client,
+			  const struct pg_frame *frame);
 
 /*
  * The pending notifications of a client, in the order of commits: notify_order.c. The first three
- * functions add a complete NotificationResponse. They end the client if there is no memory, or if too
- * much is pending.
+ * functions add a complete NotificationResponse. They end the client if there is no memory, or if
+ * too much is pending.
  */
 /* The listener delivers it, with the process ID that the client is told. */
 void notify_pend_heard(struct notify_client *to, const struct pg_frame *frame, uint32_t pid);
-/* The listener has received it, and the client's own server delivers it if it is to be delivered. */
+/* The listener has received it, and the client's own server delivers it if it is to be
+   delivered. */
 void notify_pend_echo(struct notify_client *to, const struct pg_frame *frame);
-/* The client's own server delivers a notification of its own. `has_echo`: the listener receives it too. */
-void notify_pend_own(struct notify_client *to, const struct pg_frame *frame, uint32_t pid, bool has_echo);
-/* The client has left channels: drops what the listener has delivered from channels that it does not keep. */
+/* The client's own server delivers a notification of its own. `has_echo`: the listener receives it
+   too. */
+void notify_pend_own(struct notify_client *to, const struct pg_frame *frame, uint32_t pid,
+		     bool has_echo);
+/* The client has left channels: drops what the listener has delivered from channels that it does
+   not keep. */
 void notify_pending_leave(struct notify_client *of,
 			  bool (*keeps)(const struct notify_client *of, const char *channel));
-/* Sends the client its pending notifications; the client is between two messages and in no transaction. */
+/* Sends the client its pending notifications; the client is between two messages and in no
+   transaction. */
 void notify_client_flush(struct client *client);
 
-/* The client, which listens, and its server are at the end of a link, and no fact is in doubt: begins the next step. */
+/* The client, which listens, and its server are at the end of a link, and no fact is in doubt:
+   begins the next step. */
 enum notify_move {
 	NOTIFY_MOVE_NONE,		/* no step is necessary or possible */
-	NOTIFY_MOVE_SERVER,		/* the server becomes the listener's: notify_server_begin() */
+	/* the server becomes the listener's: notify_server_begin() */
+	NOTIFY_MOVE_SERVER,
 	NOTIFY_MOVE_CHANNELS		/* the client keeps the server until the step is over */
 };
 enum notify_move notify_client_move(struct server *server, struct client *client);

@@ -7,42 +7,49 @@
 #include "pg/sql_commands.h"
 
 /*
- * The session of a server connection between two clients: it runs connect_query, is reset and tested, and pgweir knows its parameters and its
- * role. Promise: a server that becomes idle has no client and executes no task; if its parameters or its role are not known and cannot be set back,
+ * The session of a server connection between two clients: it runs connect_query, is reset and
+ * tested, and pgweir knows its parameters and its role. Promise: a server that becomes idle has no
+ * client and executes no task; if its parameters or its role are not known and cannot be set back,
  * it is closed instead. See server_session.c.
  */
 extern const struct server_task task_connect_query, task_reset, task_check;
 /* Follows connect_query: reads the role and search_path of the session. */
 extern const struct server_task task_note;
-/* No query: the ReadyForQuery of the client, or the next client of the server, waits for an answer of the listener. */
+/* No query: the ReadyForQuery of the client, or the next client of the server, waits for an answer
+   of the listener. */
 extern const struct server_task task_hear;
 
-/* The login of the server is over: executes connect_query, or releases the server. The server may end. */
+/* The login of the server is over: executes connect_query, or releases the server. The server may
+   end. */
 void server_begin(struct server *server);
-/* Whether server_reset_query is executed before the server is idle: after a session of its own (`had_session`), or always with
-   server_reset_query_always. */
+/* Whether server_reset_query is executed before the server is idle: after a session of its own
+   (`had_session`), or always with server_reset_query_always. */
 static inline bool server_wants_reset(const struct server *s, bool had_session)
 {
 	const struct settings *set = &s->peer.world->conf->settings;
 
-	return (had_session || set->server_reset_query_always) && set->server_reset_query && *set->server_reset_query;
+	return (had_session || set->server_reset_query_always) && set->server_reset_query &&
+	       *set->server_reset_query;
 }
-/* The state of a server after its link: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset, or to wait for listeners) or SERVER_IDLE. */
+/* The state of a server after its link: SERVER_BEING_CANCELED, SERVER_TESTED (to be reset, or to
+   wait for listeners) or SERVER_IDLE. */
 static inline enum server_state server_next_state(const struct server *s)
 {
 	if (s->pooled.cancels > 0)
 		return SERVER_BEING_CANCELED;
 	return (s->needs_reset || s->notifies) ? SERVER_TESTED : SERVER_IDLE;
 }
-/* Moves a server without a client to server_next_state() and begins the work of that state. The server may end. */
+/* Moves a server without a client to server_next_state() and begins the work of that state. The
+   server may end. */
 void server_release(struct server *server);
 
-/* A SET or RESET (`discarded` false) or DISCARD ALL is complete. Updates the role and the tracked parameters that the server does not report.
-   `for_client`: the command is the client's. */
+/* A SET or RESET (`discarded` false) or DISCARD ALL is complete. Updates the role and the tracked
+   parameters that the server does not report. `for_client`: the command is the client's. */
 void server_parameters_told(struct server *server, bool discarded, bool for_client);
 /* Whether connect_query may set parameters or a role; a RESET would undo these settings. */
 bool server_has_lasting_query(const struct server *server);
-/* A reset undoes the settings of connect_query: returns whether there may be any, and then marks the server to be closed when it is released. */
+/* A reset undoes the settings of connect_query: returns whether there may be any, and then marks
+   the server to be closed when it is released. */
 bool server_close_if_reset(struct server *server);
 /* The client of the link may execute an unproven text and leave unknown state: the session is
    reset before another client gets the server. If a reset would undo the settings of connect_query,
@@ -50,7 +57,8 @@ bool server_close_if_reset(struct server *server);
    session.unknown by then: server_note_client(). */
 static inline void server_note_unproven(struct server *s, uint64_t client)
 {
-	ASSERT(!s->session.unproven_by || s->session.unproven_by == client || s->session.unknown & UNKNOWN_SESSION);
+	ASSERT(!s->session.unproven_by || s->session.unproven_by == client ||
+	       s->session.unknown & UNKNOWN_SESSION);
 	s->session.unproven_by = client;
 	/* the next link executes RESET ALL */
 	server_close_if_reset(s);
@@ -62,12 +70,15 @@ void server_note_client(struct server *server, const struct client *client);
 void server_note_reset(struct server *server, const struct client *client);
 /* No client is left to be named, and the server may still execute unproven texts. */
 void server_note_unknown(struct server *server);
-/* Returns bit i if the client has set tracked parameter i to the value that the server has without a SET. 0 for most clients. */
+/* Returns bit i if the client has set tracked parameter i to the value that the server has without
+   a SET. 0 for most clients. */
 uint64_t server_unset_params(const struct server *server, const struct client *client);
-/* If a client's settings cannot be undone for the next client, the server is closed when it is released. */
+/* If a client's settings cannot be undone for the next client, the server is closed when it is
+   released. */
 void server_close_if_params_stay(struct server *server);
 
-/* A Query is sent to the server; `text` is its first `size` bytes. Called before it is entered in the ledger. */
+/* A Query is sent to the server; `text` is its first `size` bytes. Called before it is entered in
+   the ledger. */
 static inline void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (ledger_is_empty(&s->ledger))
@@ -76,7 +87,8 @@ static inline void role_query_sent(struct server *s, const uint8_t *text, size_t
 /* The answer with the tag SET is to a Query with a single SET LOCAL. */
 static inline bool server_set_is_local(const struct server *s)
 {
-	return s->session.plain_set & SET_IS_LOCAL && ledger_is_within_query(&s->ledger) && !s->ledger.lost;
+	return s->session.plain_set & SET_IS_LOCAL && ledger_is_within_query(&s->ledger) &&
+	       !s->ledger.lost;
 }
 /* A Parse is sent to the server; `text` is its first `size` bytes. */
 static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t size)
@@ -92,22 +104,31 @@ static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t
 /* The server has reported the parameter `name` for its client. */
 void role_reported(struct server *server, const char *name);
 
-/* A note of a role: the names of the session user and the current role in hexadecimal, with a colon between. ROLE_NOTE is the SQL of a note. */
-#define ROLE_NOTE "pg_catalog.concat(" ROLE_HEX("session_user") ",':'," ROLE_HEX("pg_catalog.current_setting('role')") ")"
-#define ROLE_HEX(name) "pg_catalog.encode(pg_catalog.convert_to(" name ",pg_catalog.getdatabaseencoding()),'hex')"
-/* Returns a copy of the text if it is a note, freed with mem_free. NULL: it is not a note, or there is no memory. */
+/* A note of a role: the names of the session user and the current role in hexadecimal, with a colon
+   between. ROLE_NOTE is the SQL of a note. */
+#define ROLE_NOTE \
+	"pg_catalog.concat(" ROLE_HEX("session_user") ",':'," ROLE_HEX( \
+		"pg_catalog.current_setting('role')") ")"
+#define ROLE_HEX(name) \
+	"pg_catalog.encode(pg_catalog.convert_to(" name ",pg_catalog.getdatabaseencoding()),'hex'" \
+							")"
+/* Returns a copy of the text if it is a note, freed with mem_free. NULL: it is not a note, or there
+   is no memory. */
 char *role_note_of(const uint8_t *text, size_t size);
-/* Appends two columns of a SELECT that set the role of the note (NULL: the role that a RESET restores), `for_transaction`: until the end of the
-   transaction. False: it is not a note. */
+/* Appends two columns of a SELECT that set the role of the note (NULL: the role that a RESET
+   restores), `for_transaction`: until the end of the transaction. False: it is not a note. */
 bool role_sql(const char *note, bool for_transaction, struct bytes *sql);
-/* Stores the notes of the role and search_path from another process; NULL: none. False: one is malformed, or there is no memory. */
+/* Stores the notes of the role and search_path from another process; NULL: none. False: one is
+   malformed, or there is no memory. */
 bool server_restore_notes(struct server *server, const char *role, const char *search_path);
 
-/* Returns the process ID that clients of `to` know for server process `pid`: the ID that the present or last client of the process was told; `pid`
-   if the process belongs to no server connection of pgweir, or has had no client. */
+/* Returns the process ID that clients of `to` know for server process `pid`: the ID that the
+   present or last client of the process was told; `pid` if the process belongs to no server
+   connection of pgweir, or has had no client. */
 uint32_t notify_sender(const struct server *to, uint32_t pid);
-/* If servers wait for listeners (world->notifiers_due): sends each of these listeners a query, and releases the servers whose notifications have
-   arrived. Called once a turn, and after each answer of a listener. */
+/* If servers wait for listeners (world->notifiers_due): sends each of these listeners a query, and
+   releases the servers whose notifications have arrived. Called once a turn, and after each answer
+   of a listener. */
 void notifiers_continue(struct world *world);
 
 #endif

@@ -6,8 +6,8 @@
 #include "pg/frame.h"
 #include "pg/state_functions.h"
 
-/* Functions of a database that change the state of the session. Promise: while the functions are not known, each text may change anything.
-   See session_functions.c. */
+/* Functions of a database that change the state of the session. Promise: while the functions are
+   not known, each text may change anything. See session_functions.c. */
 
 /* The known functions of the pool; NULL: no function changes anything, or they are not known. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
@@ -30,7 +30,8 @@ static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, use
 {
 	const struct server_info *info = pool->server_cache;
 
-	return info && (!info->functions || (info->functions->due <= now && !info->functions->reading_since));
+	return info && (!info->functions ||
+			(info->functions->due <= now && !info->functions->reading_since));
 }
 
 extern const struct server_task task_functions;
@@ -39,7 +40,8 @@ extern const struct server_task task_functions;
 void session_functions_ask(struct server *server);
 /* Frees a partial answer, if there is one: the next client asks. */
 void session_functions_forget(struct server *server);
-/* A command has changed definitions in this database: they are read again, as soon as the rate allows. */
+/* A command has changed definitions in this database: they are read again, as soon as the rate
+   allows. */
 void session_functions_changed(struct database *database, usec_t now);
 
 #endif

@@ -4,8 +4,8 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* The query about the session of a client with keeps_state. Promise: an answer that is incomplete or too large changes nothing. See
-   session_question.c. */
+/* The query about the session of a client with keeps_state. Promise: an answer that is incomplete
+   or too large changes nothing. See session_question.c. */
 struct client_session;
 
 /* How the server is asked for a fact (tbl/session_fact.tbl). */
@@ -13,22 +13,28 @@ enum session_ask { ASK_NOT, ASK_PARAMETERS, ASK_EXISTS, ASK_CHANNELS, ASK_ROLE }
 
 /* The content of an answer. */
 struct session_answer {
-	struct bytes pairs;		/* of parameters: name and value in turn, each with its NUL */
+	/* of parameters: name and value in turn, each with its NUL */
+	struct bytes pairs;
 	size_t count;
 	unsigned pins;			/* facts that the session still has */
-	struct bytes channels;		/* names of the channels that the session LISTENs to, each with its NUL */
+	/* names of the channels that the session LISTENs to, each with its NUL */
+	struct bytes channels;
 	int channel_count;
-	char *role, *first_role;	/* notes (server_session.h) of the current role, and of the role at the start of the session; NULL: not received */
+	/* notes (server_session.h) of the current role, and of the role at the start of the
+	   session; NULL: not received */
+	char *role, *first_role;
 	bool is_too_much;		/* some parameters could not be kept */
-	bool are_channels_too_many;	/* some channels could not be kept, or one has a malformed name */
+	/* some channels could not be kept, or one has a malformed name */
+	bool are_channels_too_many;
 	int tries;			/* number of failed queries */
 };
 
-/* A text of the client has named this parameter, which has a dot: it is asked for by name from now on. False: the client has named
-   SESSION_NAMES_MOST others. names.failed: no memory. */
+/* A text of the client has named this parameter, which has a dot: it is asked for by name from now
+   on. False: the client has named SESSION_NAMES_MOST others. names.failed: no memory. */
 bool session_will_ask_for(struct client_session *state, const char *name);
-/* The client's transaction is over. If it may have changed the state of the session, begins task_state, which asks for the facts in doubt, or
-   restores start-up parameters. True: a task has begun, or the server has ended. If the server has LISTENed for the client, the next step of the
+/* The client's transaction is over. If it may have changed the state of the session, begins
+   task_state, which asks for the facts in doubt, or restores start-up parameters. True: a task has
+   begun, or the server has ended. If the server has LISTENed for the client, the next step of the
    channels is UNLISTEN. */
 bool session_state_ask(struct server *server);
 /* The server is asked for the state of its client. */

@@ -4,7 +4,8 @@
 #include "conn/world.h"
 
 /*
- * Server tasks (conn/server_task.h). Promise: a server executes one query of pgweir's own at a time, and the client does not see it. See task.c.
+ * Server tasks (conn/server_task.h). Promise: a server executes one query of pgweir's own at a
+ * time, and the client does not see it. See task.c.
  */
 
 /* Sends a query and begins the task. False: the server has ended. */

@@ -1,31 +1,39 @@
 /*
- * The listener of a pool (session_state = full): a server connection that LISTENs to the channels of all listening clients of the pool. Its
- * notifications are delivered to each of these clients, whether the client has a server or not.
+ * The listener of a pool (session_state = full): a server connection that LISTENs to the channels
+ * of all listening clients of the pool. Its notifications are delivered to each of these clients,
+ * whether the client has a server or not.
  *
- * A client LISTENs on its own server and keeps this server (PIN_LISTENING) while its channels move to the listener. The first such server of a pool
- * becomes the listener's server. For the next clients:
+ * A client LISTENs on its own server and keeps this server (PIN_LISTENING) while its channels move
+ * to the listener. The first such server of a pool becomes the listener's server. For the next
+ * clients:
  *
  *	the listener		LISTEN "a"				(step WAITS)
  *	the client's server	LISTEN marker; NOTIFY marker, '7'	(step MARKS)
  *	the client's server	UNLISTEN *				(step LEAVES)
  *
- * All servers receive notifications in the order of commits ("NOTIFY" in the documentation of PostgreSQL). The client therefore receives the
- * notifications before the marker from its own server and the notifications after the marker from the listener: none is lost or comes twice.
+ * All servers receive notifications in the order of commits ("NOTIFY" in the documentation of
+ * PostgreSQL). The client therefore receives the notifications before the marker from its own
+ * server and the notifications after the marker from the listener: none is lost or comes twice.
  *
- * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have changed since the last query, or an empty query. After
- * its answer the listener has received everything that was committed before the query was sent (notify_client.barrier, heard).
+ * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have changed
+ * since the last query, or an empty query. After its answer the listener has received everything
+ * that was committed before the query was sent (notify_client.barrier, heard).
  *
- * A notification is sent between two messages and outside of transactions, as PostgreSQL does; other notifications are pending until the next
- * ReadyForQuery (notify_order.c). A client must receive its own NOTIFY before the ReadyForQuery of its commit: the
- * ReadyForQuery waits for the answer of the listener to a query that is sent after the commit (a barrier).
+ * A notification is sent between two messages and outside of transactions, as PostgreSQL does;
+ * other notifications are pending until the next ReadyForQuery (notify_order.c). A client must
+ * receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the
+ * answer of the listener to a query that is sent after the commit (a barrier).
  *
- * One message of the listener can be for many clients. Messages are delivered into buffers, and each client's buffer is sent once a turn. The number
- * of deliveries in a turn is bounded (notify_clients_have_share), so that other clients are served in between.
+ * One message of the listener can be for many clients. Messages are delivered into buffers, and
+ * each client's buffer is sent once a turn. The number of deliveries in a turn is bounded
+ * (notify_clients_have_share), so that other clients are served in between.
  *
- * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told this number in a notification. All other clients
- * are told a hash of the number, which is the same for all of them until an online restart.
+ * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told
+ * this number in a notification. All other clients are told a hash of the number, which is the same
+ * for all of them until an online restart.
  *
- * Invariant: while a listener has a server, each channel with a subscription from_listener is CHANNEL_HEARD.
+ * Invariant: while a listener has a server, each channel with a subscription from_listener is
+ * CHANNEL_HEARD.
  */
 #include "state/notify.h"
 
@@ -50,9 +58,18 @@ struct notification { uint32_t pid; const char *channel, *payload; };
 #define DELIVERY_BYTES 256	/* these bytes of a notification count as one more delivery */
 #define FLUSHES_MOST 16		/* clients to which notifications are sent in one turn */
 
-static struct notify_client *notify_client_at(struct list *node) { return LIST_OBJECT(node, struct notify_client, node); }
-static struct subscription *of_client_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_client); }
-static struct subscription *of_channel_at(struct list *node) { return LIST_OBJECT(node, struct subscription, of_channel); }
+static struct notify_client *notify_client_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct notify_client, node);
+}
+static struct subscription *of_client_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct subscription, of_client);
+}
+static struct subscription *of_channel_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct subscription, of_channel);
+}
 
 /* ---- channels ---- */
 
@@ -142,22 +159,31 @@ static int64_t count_listening(const struct list *pools, size_t offset)
 	int64_t count = 0;
 
 	LIST_EACH(node, pools)
-		count += ((const struct pool *)(const void *)((const char *)node - offset))->server_count[SERVER_LISTENING];
+		count += ((const struct pool *)(const void *)((const char *)node - offset))
+				 ->server_count[SERVER_LISTENING];
 	return count;
 }
 
 /* Whether the limits allow `more` additional listeners and one server for work. */
 bool notify_server_has_room(const struct pool *pool, int64_t more)
 {
-	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database), of_user = user_max_servers(pool->pools, pool->user);
+	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database),
+		of_user = user_max_servers(pool->pools, pool->user);
 
 	int64_t of_host = pool->pools->conf->settings.max_host_connections;
 
 	/* the listeners of all pools leave half of a host to the other servers */
 	return pool_keeps_state(pool) && pool->allowed.mode != MODE_SESSION && size != 1 &&
-	       (of_host == 0 || of_host / 2 >= count_listening(&pool->pools->all, offsetof(struct pool, node)) + more) &&
-	       (of_database == 0 || of_database > count_listening(&pool->database->members, offsetof(struct pool, of_database)) + more) &&
-	       (of_user == 0 || of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) + more);
+	       (of_host == 0 ||
+		of_host / 2 >=
+			count_listening(&pool->pools->all, offsetof(struct pool, node)) + more) &&
+	       (of_database == 0 ||
+		of_database > count_listening(&pool->database->members,
+					      offsetof(struct pool, of_database)) +
+				      more) &&
+	       (of_user == 0 ||
+		of_user > count_listening(&pool->user->members, offsetof(struct pool, of_user)) +
+				  more);
 }
 
 /* Without a server no channel is LISTENed to. */
@@ -173,7 +199,8 @@ static void forget_server(struct notify_server *l)
 	}
 }
 
-/* Returns the server of a listener without clients and without work to its pool, and frees the listener. True: the listener is freed. */
+/* Returns the server of a listener without clients and without work to its pool, and frees the
+   listener. True: the listener is freed. */
 static bool rest(struct notify_server *l)
 {
 	struct server *s = l->server;
@@ -192,12 +219,15 @@ static bool rest(struct notify_server *l)
 
 /* ---- the channels of a client ---- */
 
-/* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the two lists. */
-static struct subscription *subscription_of(const struct notify_client *h, const struct channel *channel)
+/* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the
+   two lists. */
+static struct subscription *subscription_of(const struct notify_client *h,
+					    const struct channel *channel)
 {
 	struct list *mine = h->subscriptions.next, *its = channel->subscriptions.next;
 
-	for (; mine != &h->subscriptions && its != &channel->subscriptions; mine = mine->next, its = its->next) {
+	for (; mine != &h->subscriptions && its != &channel->subscriptions;
+	     mine = mine->next, its = its->next) {
 		if (of_client_at(mine)->channel == channel)
 			return of_client_at(mine);
 		if (of_channel_at(its)->notify_client == h)
@@ -206,7 +236,8 @@ static struct subscription *subscription_of(const struct notify_client *h, const
 	return NULL;
 }
 
-static bool subscribe(struct notify_client *h, const char *name, bool from_server, bool from_listener)
+static bool subscribe(struct notify_client *h, const char *name, bool from_server,
+		      bool from_listener)
 {
 	struct channel *channel = channel_get(h->notify_server, name);
 	struct subscription *s = channel ? mem_try(sizeof(*s)) : NULL;
@@ -215,7 +246,11 @@ static bool subscribe(struct notify_client *h, const char *name, bool from_serve
 		channel_changes(h->notify_server, channel);
 	if (!s)
 		return false;
-	*s = (struct subscription){ .channel = channel, .notify_client = h, .from_server = from_server, .from_listener = from_listener, .is_there = true };
+	*s = (struct subscription){ .channel = channel,
+				    .notify_client = h,
+				    .from_server = from_server,
+				    .from_listener = from_listener,
+				    .is_there = true };
 	list_append(&channel->subscriptions, &s->of_channel);
 	list_append(&h->subscriptions, &s->of_client);
 	channel_changes(h->notify_server, channel);
@@ -286,7 +321,9 @@ static bool has_channel(const struct notify_client *h, const char *name)
 bool notify_client_learn(struct client *c, const struct session_answer *answer, bool is_exact)
 {
 	struct notify_client *h = c->session->notify_client;
-	const char *names = bytes_size(&answer->channels) > 0 ? (const char *)bytes_front(&answer->channels) : "";
+	const char *names = bytes_size(&answer->channels) > 0
+				    ? (const char *)bytes_front(&answer->channels)
+				    : "";
 
 	if (!h && bytes_size(&answer->channels) == 0)
 		return true;
@@ -297,7 +334,8 @@ bool notify_client_learn(struct client *c, const struct session_answer *answer, 
 	}
 	LIST_EACH(node, &h->subscriptions)
 		of_client_at(node)->is_there = false;
-	for (const char *at = names, *end = at + bytes_size(&answer->channels); at < end; at += strlen(at) + 1) {
+	for (const char *at = names, *end = at + bytes_size(&answer->channels); at < end;
+	     at += strlen(at) + 1) {
 		struct channel *channel = channel_find(h->notify_server, at);
 		struct subscription *s = channel ? subscription_of(h, channel) : NULL;
 
@@ -308,7 +346,8 @@ bool notify_client_learn(struct client *c, const struct session_answer *answer, 
 			return false;
 		}
 	}
-	/* the server knows all channels that it delivers from, and, if the answer is exact, all channels of the client */
+	/* the server knows all channels that it delivers from, and, if the answer is exact, all
+	   channels of the client */
 	h->step = bytes_size(&answer->channels) > 0 ? NOTIFY_LEAVES : NOTIFY_RESTS;
 	LIST_EACH_SAFE(node, &h->subscriptions) {
 		struct subscription *s = of_client_at(node);
@@ -338,7 +377,8 @@ bool notify_client_restore(struct client *c, const char *name, bool from_server,
 	struct notify_client *h = notify_client_get(c);
 	struct channel *channel = h ? channel_find(h->notify_server, name) : NULL;
 
-	if (!h || (channel && subscription_of(h, channel)) || !subscribe(h, name, from_server, from_listener))
+	if (!h || (channel && subscription_of(h, channel)) ||
+	    !subscribe(h, name, from_server, from_listener))
 		return false;
 	if (from_server)
 		h->step = NOTIFY_WAITS;
@@ -358,7 +398,8 @@ static void flush_if_idle(struct client *c)
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
 
 	/* between two messages, and outside of transactions */
-	if (!s || (!s->task && s->status == 'I' && ledger_is_empty(&s->ledger) && s->peer.passing == 0 && bytes_size(&s->peer.held) == 0))
+	if (!s || (!s->task && s->status == 'I' && ledger_is_empty(&s->ledger) &&
+		   s->peer.passing == 0 && bytes_size(&s->peer.held) == 0))
 		notify_client_flush(c);
 }
 
@@ -366,7 +407,8 @@ void notify_clients_flush(struct world *w)
 {
 	struct list *node;
 
-	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->notify_due)) != NULL; count++) {
+	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->notify_due)) != NULL;
+	     count++) {
 		list_remove(node);
 		flush_if_idle(LIST_OBJECT(node, struct notify_client, due)->client);
 	}
@@ -374,7 +416,8 @@ void notify_clients_flush(struct world *w)
 	w->notify_waits = !list_is_empty(&w->notify_due);
 }
 
-/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID that does not reveal another client's. */
+/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID
+   that does not reveal another client's. */
 static uint32_t sender_for(const struct client *c, uint32_t told)
 {
 	const uint32_t text[] = { 0x6e746679, told };
@@ -424,8 +467,8 @@ static bool is_of_server(const struct client *c, uint32_t pid)
 	return c->pooled.link && pid != 0 && server_of(c->pooled.link)->backend_pid == pid;
 }
 
-/* The notification was sent by the client's current server, which delivers it: it LISTENs to all channels
-   that the client still has. */
+/* The notification was sent by the client's current server, which delivers it: it LISTENs to all
+   channels that the client still has. */
 static bool is_from_own_server(const struct client *c, uint32_t pid)
 {
 	return is_of_server(c, pid) && server_of(c->pooled.link)->session.channels_restored;
@@ -482,7 +525,8 @@ bool notify_client_passes(const struct server *s, struct client *c, const struct
 		}
 		channel = channel_find(h->notify_server, n.channel);
 		sub = channel ? subscription_of(h, channel) : NULL;
-		/* without `sub`: pgweir learns the channels of the last LISTEN at the end of the transaction */
+		/* without `sub`: pgweir learns the channels of the last LISTEN at the end of the
+		   transaction */
 		if (sub && !sub->from_server && !is_from_own_server(c, n.pid))
 			return false;
 		/* the listener has heard what others have committed before */
@@ -517,21 +561,24 @@ enum notify_move notify_client_move(struct server *s, struct client *c)
 		return NOTIFY_MOVE_NONE;
 	if (!l->server) {
 		/* the session must have no other state of the client than its channels */
-		if (notify_server_has_room(c->pooled.pool, 1) && s->pooled.cancels == 0 && !s->session.unknown && !c->peer.world->pools->paused &&
+		if (notify_server_has_room(c->pooled.pool, 1) && s->pooled.cancels == 0 &&
+		    !s->session.unknown && !c->peer.world->pools->paused &&
 		    pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE)
 			return NOTIFY_MOVE_SERVER;
 		return NOTIFY_MOVE_NONE;
 	}
 	/* the listener receives notifications in the encoding of its own session */
 	encoding = params_get(l->server->params, PARAM_CLIENT_ENCODING);
-	if (s->pooled.close_reason != REASON_NONE || l->server->pooled.state != SERVER_LISTENING || !encoding || !wanted || strcmp(encoding, wanted) != 0)
+	if (s->pooled.close_reason != REASON_NONE || l->server->pooled.state != SERVER_LISTENING ||
+	    !encoding || !wanted || strcmp(encoding, wanted) != 0)
 		return NOTIFY_MOVE_NONE;
 	notify_server_work(l);
 	LIST_EACH(node, &h->subscriptions)
 		is_heard &= of_client_at(node)->channel->state == CHANNEL_HEARD;
 	if (!is_heard)
 		return NOTIFY_MOVE_CHANNELS;
-	/* the listener has LISTENed to all channels of the client: a marker with a new number follows the last notification of this server */
+	/* the listener has LISTENed to all channels of the client: a marker with a new number
+	   follows the last notification of this server */
 	if (++l->moves == 0)
 		l->moves = 1;
 	h->move = l->moves;
@@ -542,7 +589,8 @@ enum notify_move notify_client_move(struct server *s, struct client *c)
 	list_remove(&h->moving);
 	list_append(&l->movers, &h->moving);
 	h->step = NOTIFY_MARKS;
-	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", l->marker, l->marker, h->move);
+	bytes_append_format(&sql, "LISTEN \"%s\";NOTIFY \"%s\",'%u'", l->marker, l->marker,
+			    h->move);
 	server_run_and_free(s, &task_mark, &sql);
 	return NOTIFY_MOVE_CHANNELS;
 }
@@ -580,7 +628,11 @@ static enum task_end unlisten_done(struct server *s, bool failed)
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	if (failed || (c && s->said_fatal)) {
-		server_end(s, !c ? REASON_RESET_FAILED : s->said_fatal ? REASON_SERVER_CRASHED : REASON_STATE_STAYS, NULL);
+		server_end(s,
+			   !c		   ? REASON_RESET_FAILED
+			   : s->said_fatal ? REASON_SERVER_CRASHED
+					   : REASON_STATE_STAYS,
+			   NULL);
 		return TASK_END_NOTHING;
 	}
 	if (!c)
@@ -596,12 +648,18 @@ static enum task_end unlisten_done(struct server *s, bool failed)
 
 /* The channels of the client move to the listener. */
 const struct server_task task_mark = {
-	.name = "listen", .words = "LISTEN and NOTIFY of a marker", .states = TASK_IN(ACTIVE), .on_done = mark_done,
+	.name = "listen",
+	.words = "LISTEN and NOTIFY of a marker",
+	.states = TASK_IN(ACTIVE),
+	.on_done = mark_done,
 };
 
 /* The channels of the client have moved, or the server was the listener and has no clients. */
 const struct server_task task_unlisten = {
-	.name = "listen", .words = "UNLISTEN", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .on_done = unlisten_done,
+	.name = "listen",
+	.words = "UNLISTEN",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.on_done = unlisten_done,
 };
 
 /* ---- the server of a listener ---- */
@@ -665,8 +723,9 @@ void notify_server_work(struct notify_server *l)
 	server_run_and_free(s, &task_listen, &sql);
 }
 
-/* The listener has answered a query and has received everything that was committed before. Clients whose ReadyForQuery waits for the answer get it;
-   clients whose channels are LISTENed to now can send their marker. */
+/* The listener has answered a query and has received everything that was committed before. Clients
+   whose ReadyForQuery waits for the answer get it; clients whose channels are LISTENed to now can
+   send their marker. */
 static enum task_end listen_done(struct server *s, bool failed)
 {
 	struct notify_server *l = notify_server_of(s->pooled.pool);
@@ -684,9 +743,11 @@ static enum task_end listen_done(struct server *s, bool failed)
 	LIST_EACH_SAFE(node, &l->movers) {
 		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
 
-		/* the marker would have arrived before this answer if both servers were of one database */
+		/* the marker would have arrived before this answer if both servers were of one
+		   database */
 		if (h->heard_by > 0 && h->heard_by <= l->answered)
-			client_end(h->client, REASON_LISTENER_LOST, "the client has LISTENed on another server");
+			client_end(h->client, REASON_LISTENER_LOST,
+				   "the client has LISTENed on another server");
 	}
 	LIST_EACH_SAFE(node, &l->asked) {
 		struct channel *channel = LIST_OBJECT(node, struct channel, node);
@@ -713,14 +774,18 @@ static enum task_end listen_done(struct server *s, bool failed)
 
 /* LISTEN or UNLISTEN, or an empty query. */
 const struct server_task task_listen = {
-	.name = "listen", .words = "LISTEN for the clients of the pool", .states = TASK_IN(LISTENING), .on_done = listen_done,
+	.name = "listen",
+	.words = "LISTEN for the clients of the pool",
+	.states = TASK_IN(LISTENING),
+	.on_done = listen_done,
 };
 
 void notify_server_tick(struct notify_server *l)
 {
 	const struct world *w = l->server->peer.world;
 
-	if (l->server->task == NULL && w->now - l->server->task_since > w->conf->settings.server_check_delay) {
+	if (l->server->task == NULL &&
+	    w->now - l->server->task_since > w->conf->settings.server_check_delay) {
 		l->is_to_answer = true;
 		notify_server_work(l);
 	}

@@ -3,12 +3,12 @@
  * order of commits, as PostgreSQL sends them.
  *
  * A client has two sources. The listener of its pool receives all notifications, in the order of
- * commits (notify.c). The client's own server sends the client's own notifications if it LISTENs for
- * the client during a transaction (session_restore_channels()). Only that server knows which of them
- * the client is told: none of a channel that the transaction leaves, and those of a channel to which
- * the transaction begins to LISTEN. Only the listener knows their places among the notifications of
- * other sessions. Both sources therefore append to one buffer, which is merged when it is sent. Its
- * messages:
+ * commits (notify.c). The client's own server sends the client's own notifications if it LISTENs
+ * for the client during a transaction (session_restore_channels()). Only that server knows which of
+ * them the client is told: none of a channel that the transaction leaves, and those of a channel to
+ * which the transaction begins to LISTEN. Only the listener knows their places among the
+ * notifications of other sessions. Both sources therefore append to one buffer, which is merged
+ * when it is sent. Its messages:
  *
  *	HEARD		by the listener: is sent
  *	ECHO		the listener has received a notification of the client's own server: a place
@@ -16,16 +16,17 @@
  *	OWN_ONLY	by the client's own server, from a channel without echoes
  *	READY		the ReadyForQuery that was held (holds_ready()): is sent last
  *
- * Example: the client begins a transaction, another one commits 'x', the client commits 'y', another
- * one commits 'z'. The buffer has OWN y, HEARD x, ECHO y, HEARD z. The client is sent x, y, z.
+ * Example: the client begins a transaction, another one commits 'x', the client commits 'y',
+ * another one commits 'z'. The buffer has OWN y, HEARD x, ECHO y, HEARD z. The client is sent x, y,
+ * z.
  *
- * Notifications of one transaction have neighbouring places: an OWN_ONLY is sent next to an OWN, and
- * without an OWN after everything that was heard.
+ * Notifications of one transaction have neighbouring places: an OWN_ONLY is sent next to an OWN,
+ * and without an OWN after everything that was heard.
  *
- * An echo without its OWN is from a channel that the transaction has left, and is dropped. While the
- * server has requests to answer, the echo can also be from one of these. It then stays in the buffer
- * with everything after it until the next ReadyForQuery. An OWN without its echo is sent without a
- * place. This happens if the listener has another client_encoding.
+ * An echo without its OWN is from a channel that the transaction has left, and is dropped. While
+ * the server has requests to answer, the echo can also be from one of these. It then stays in the
+ * buffer with everything after it until the next ReadyForQuery. An OWN without its echo is sent
+ * without a place. This happens if the listener has another client_encoding.
  */
 #include "state/notify.h"
 
@@ -38,7 +39,8 @@
 enum { HEARD = PGS_NOTIFICATION, ECHO = 'e', OWN = 'o', OWN_ONLY = 'n', READY = PGS_READY };
 
 #define NOTIFICATION_HEAD 4		/* bytes of the body before the channel */
-#define PENDING_MOST (1024 * 1024)	/* bytes of notifications that one client may leave unread */
+/* bytes of notifications that one client may leave unread */
+#define PENDING_MOST (1024 * 1024)
 
 /* ---- the buffer ---- */
 
@@ -56,7 +58,7 @@ static void note_pending(struct notify_client *h)
 }
 
 /* What an OWN and its echo have in common: channel and payload. */
-static uint64_t text_of(const struct pg_frame *f)
+static uint64_t order_text_of(const struct pg_frame *f)
 {
 	return hash_long(f->body + NOTIFICATION_HEAD, f->size - NOTIFICATION_HEAD);
 }
@@ -78,7 +80,7 @@ void notify_pend_heard(struct notify_client *h, const struct pg_frame *f, uint32
 
 void notify_pend_echo(struct notify_client *h, const struct pg_frame *f)
 {
-	uint64_t text = text_of(f);
+	uint64_t text = order_text_of(f);
 
 	bytes_append_u8(&h->pending, ECHO);
 	bytes_append_u32(&h->pending, PG_LENGTH_WORD + sizeof(text));
@@ -113,7 +115,8 @@ static void send_as(struct bytes *out, uint8_t type, const struct pg_frame *f)
 	bytes_append(out, f->body - PG_HEADER + 1, PG_HEADER - 1 + (size_t)f->size);
 }
 
-/* Takes the next message of the listener, or else of the client's own server. False: there is none. */
+/* Takes the next message of the listener, or else of the client's own server. False: there is
+   none. */
 static bool next_of(struct pg_frames *in, bool of_listener, struct pg_frame *f)
 {
 	while (pg_frames_next(in, PG_LENGTH_LIMIT, f) == PG_OK)
@@ -125,12 +128,13 @@ static bool next_of(struct pg_frames *in, bool of_listener, struct pg_frame *f)
 /* Moves *heard behind the echo of this message. False: there is no echo. */
 static bool find_echo(struct pg_frames *heard, const struct pg_frame *own)
 {
-	uint64_t text = text_of(own);
+	uint64_t text = order_text_of(own);
 	struct pg_frames at = *heard;
 	struct pg_frame f;
 
 	while (next_of(&at, true, &f)) {
-		if (f.type != ECHO || f.size != sizeof(text) || memcmp(f.body, &text, sizeof(text)) != 0)
+		if (f.type != ECHO || f.size != sizeof(text) ||
+		    memcmp(f.body, &text, sizeof(text)) != 0)
 			continue;
 		*heard = at;
 		return true;
@@ -157,7 +161,8 @@ static void send_own(struct bytes *out, struct pg_frames *own, const uint8_t *en
 		send_as(out, HEARD, &f);
 }
 
-/* For each OWN with an echo, sends what was heard before the echo, and then the own messages up to it. */
+/* For each OWN with an echo, sends what was heard before the echo, and then the own messages up to
+   it. */
 static void send_placed(struct bytes *out, struct pg_frames *heard, struct pg_frames *own)
 {
 	struct pg_frames at = *own, place = *heard;
@@ -166,7 +171,8 @@ static void send_placed(struct bytes *out, struct pg_frames *heard, struct pg_fr
 
 	while (next_of(&at, false, &f)) {
 		if (f.type == OWN) {
-			/* a search for each OWN without an echo would cost the square of their number */
+			/* a search for each OWN without an echo would cost the square of their
+			   number */
 			if (!find_echo(&place, &f))
 				break;
 			send_heard(out, heard, place.at);
@@ -177,8 +183,8 @@ static void send_placed(struct bytes *out, struct pg_frames *heard, struct pg_fr
 	}
 }
 
-/* Moves what can be sent now from *pending to *out, in order. `is_over`: the server has no requests to
-   answer. */
+/* Moves what can be sent now from *pending to *out, in order. `is_over`: the server has no requests
+   to answer. */
 static void merge(struct bytes *pending, bool is_over, struct bytes *out)
 {
 	struct pg_frames heard = pg_frames_of(pending), own = heard, last = heard;

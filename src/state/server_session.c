@@ -1,29 +1,36 @@
 /*
- * The session of a server connection: its parameters and its role, and the work between two clients: connect_query, server_reset_query,
- * server_check_query.
+ * The session of a server connection: its parameters and its role, and the work between two
+ * clients: connect_query, server_reset_query, server_check_query.
  *
- * After its link a server waits for the cancel requests that are sent to it. Then it is reset or closed, waits for listeners (notify.c), or
- * is idle.
+ * After its link a server waits for the cancel requests that are sent to it. Then it is reset or
+ * closed, waits for listeners (notify.c), or is idle.
  *
- * Parameters. Reported parameters are known. Other tracked parameters (search_path before PostgreSQL 18, most of track_extra_parameters) are known
- * until a SET or RESET is complete; after that the next link sets all of them. DISCARD ALL restores the values that the session began with.
+ * Parameters. Reported parameters are known. Other tracked parameters (search_path before
+ * PostgreSQL 18, most of track_extra_parameters) are known until a SET or RESET is complete; after
+ * that the next link sets all of them. DISCARD ALL restores the values that the session began with.
  *
- * The role. In transaction and statement mode a role that a client sets must not be visible to the next client: the next link sets the role that
- * the session began with, in the same query as the parameters (session_restore.c). To save the round trip, this is done only after a possible
- * change of the role (UNKNOWN_ROLE):
+ * The role. In transaction and statement mode a role that a client sets must not be visible to the
+ * next client: the next link sets the role that the session began with, in the same query as the
+ * parameters (session_restore.c). To save the round trip, this is done only after a possible change
+ * of the role (UNKNOWN_ROLE):
  *
- *	- after CommandComplete with the tag SET or RESET, unless the text is plain (pg/sql_commands.h): a Query that was sent while no other
- *	  message was pending (plain_set); or an Execute, if no text that may set a role was prepared on this server (roles_prepared);
+ *	- after CommandComplete with the tag SET or RESET, unless the text is plain
+ *	  (pg/sql_commands.h): a Query that was sent while no other message was pending (plain_set);
+ *	  or an Execute, if no text that may set a role was prepared on this server
+ *	  (roles_prepared);
  *	- after the server has reported session_authorization or is_superuser.
  *
- * pgweir does not notice a role that a function or a DO block sets without a change of is_superuser. With session_state = full the role moves with
- * the client: the server is asked for it (session_question.c), and it is in the client's set (PARAMS_ROLE).
+ * pgweir does not notice a role that a function or a DO block sets without a change of
+ * is_superuser. With session_state = full the role moves with the client: the server is asked for
+ * it (session_question.c), and it is in the client's set (PARAMS_ROLE).
  *
- * connect_query may set search_path and a role. pgweir reads both after connect_query and keeps them in hexadecimal, because they are in the
- * encoding of the database. Notes are not kept in the session, because a client could change them there. If the first value is not known, the
- * server is closed when it is released with another value.
+ * connect_query may set search_path and a role. pgweir reads both after connect_query and keeps
+ * them in hexadecimal, because they are in the encoding of the database. Notes are not kept in the
+ * session, because a client could change them there. If the first value is not known, the server is
+ * closed when it is released with another value.
  *
- * Invariant: a server without a client becomes IDLE or BEING_CANCELED only in server_release(), or by a handover.
+ * Invariant: a server without a client becomes IDLE or BEING_CANCELED only in server_release(), or
+ * by a handover.
  */
 #include "state/server_session.h"
 
@@ -41,7 +48,9 @@
 #include <string.h>
 
 #define SEARCH_PATH_MOST 16384		/* bytes of a note */
-#define ROLE_NOTE_MOST 512		/* bytes of a note; a name has 63 bytes, or more if PostgreSQL was built with a larger NAMEDATALEN */
+/* bytes of a note; a name has 63 bytes, or more if PostgreSQL was built with a larger
+   NAMEDATALEN */
+#define ROLE_NOTE_MOST 512
 #define SEARCH_PATH_NOTE ROLE_HEX("pg_catalog.current_setting('search_path')")
 #define HEX_DIGITS "0123456789abcdef"
 
@@ -61,16 +70,20 @@ bool server_has_lasting_query(const struct server *s)
 	return query && strcasestr(query, "set");
 }
 
-/* A RESET of search_path would undo the setting of connect_query: its value is read after connect_query, and set instead of a RESET. */
+/* A RESET of search_path would undo the setting of connect_query: its value is read after
+   connect_query, and set instead of a RESET. */
 static bool needs_search_path(const struct server *s)
 {
-	return server_has_lasting_query(s) && !s->pooled.dedicated && !(s->session.reported & (uint64_t)1 << PARAM_SEARCH_PATH);
+	return server_has_lasting_query(s) && !s->pooled.dedicated &&
+	       !(s->session.reported & (uint64_t)1 << PARAM_SEARCH_PATH);
 }
 
-/* Whether search_path may have changed, or is changed for a client, and its first value is not known. */
+/* Whether search_path may have changed, or is changed for a client, and its first value is not
+   known. */
 static bool search_path_stays(const struct server *s)
 {
-	return !s->session.search_path && needs_search_path(s) && (s->session.unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
+	return !s->session.search_path && needs_search_path(s) &&
+	       (s->session.unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
 }
 
 /* After DISCARD ALL each parameter that the server does not report has its start-up value. */
@@ -95,8 +108,9 @@ static void reset_unreported(struct server *s)
 	}
 }
 
-/* session_question.c asks for the parameters that are set in the session. If a client has set a parameter to the server's start-up value, the
-   parameter must be set in the session too, or the answer would say that the client has RESET it. */
+/* session_question.c asks for the parameters that are set in the session. If a client has set a
+   parameter to the server's start-up value, the parameter must be set in the session too, or the
+   answer would say that the client has RESET it. */
 uint64_t server_unset_params(const struct server *s, const struct client *c)
 {
 	const struct params *first = c->session ? c->session->first : c->params;
@@ -123,8 +137,9 @@ bool server_close_if_reset(struct server *s)
 	return true;
 }
 
-/* connect_query may have set a parameter that a client has set: the first value is not known, and a RESET would restore another value. Some
-   parameters would end or delay a server without a client (PARAMS_RESTORABLE). */
+/* connect_query may have set a parameter that a client has set: the first value is not known, and a
+   RESET would restore another value. Some parameters would end or delay a server without a client
+   (PARAMS_RESTORABLE). */
 void server_close_if_params_stay(struct server *s)
 {
 	const char *query = connect_query_of(s);
@@ -137,7 +152,9 @@ void server_close_if_params_stay(struct server *s)
 
 		if (strcmp(name, PARAMS_ROLE) == 0)
 			continue;
-		stays = params_kind_of(name) != PARAMS_SETTABLE || (query && strcasestr(query, name) && s->pooled.pool->allowed.mode != MODE_SESSION);
+		stays = params_kind_of(name) != PARAMS_SETTABLE ||
+			(query && strcasestr(query, name) &&
+			 s->pooled.pool->allowed.mode != MODE_SESSION);
 	}
 	if (stays)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
@@ -170,7 +187,8 @@ void server_note_reset(struct server *s, const struct client *c)
 /* connect_query may have set a role that is not known: another role cannot be set back. */
 static void close_with_unknown_role(struct server *s)
 {
-	if (s->session.unknown & UNKNOWN_ROLE && !s->session.role && connect_query_of(s) && s->pooled.close_reason == REASON_NONE)
+	if (s->session.unknown & UNKNOWN_ROLE && !s->session.role && connect_query_of(s) &&
+	    s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 }
 
@@ -195,8 +213,11 @@ void role_reported(struct server *s, const char *name)
 
 void server_parameters_told(struct server *s, bool discarded, bool for_client)
 {
-	/* connect_query sets start-up values, and the values that pgweir sets for a client are known */
-	bool may_change = (for_client && (discarded || !server_set_is_local(s))) || s->task == &task_reset || s->task == &task_check, keeps_role;
+	/* connect_query sets start-up values, and the values that pgweir sets for a client are
+	   known */
+	bool may_change = (for_client && (discarded || !server_set_is_local(s))) ||
+			  s->task == &task_reset || s->task == &task_check,
+	     keeps_role;
 
 	if (discarded || may_change)
 		s->session.set_there = 0;
@@ -209,7 +230,8 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		reset_unreported(s);
 		if (s->session.search_path)
 			session_set_unknown(s, UNKNOWN_PARAMS);
-		/* a later message of the client may have changed the session before this answer is processed */
+		/* a later message of the client may have changed the session before this answer is
+		   processed */
 		if (!for_client) {
 			s->session.unproven_by = 0;
 			session_set_known(s, UNKNOWN_SESSION);
@@ -217,7 +239,9 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		return;
 	}
 	if (for_client) {
-		keeps_role = ledger_is_within_query(&s->ledger) ? s->session.plain_set & SET_KEEPS_ROLE : !s->session.roles_prepared;
+		keeps_role = ledger_is_within_query(&s->ledger)
+				     ? s->session.plain_set & SET_KEEPS_ROLE
+				     : !s->session.roles_prepared;
 		s->session.plain_set = 0;
 		if (!keeps_role || s->ledger.lost)
 			set_role_unknown(s);
@@ -236,7 +260,8 @@ static bool is_role_note(const char *note, size_t size)
 	const char *colon = memchr(note, ':', size);
 	size_t first = colon ? (size_t)(colon - note) : 0, second = colon ? size - first - 1 : 0;
 
-	return size <= ROLE_NOTE_MOST && first > 0 && first % 2 == 0 && second > 0 && second % 2 == 0 && strspn(note, HEX_DIGITS) == first &&
+	return size <= ROLE_NOTE_MOST && first > 0 && first % 2 == 0 && second > 0 &&
+	       second % 2 == 0 && strspn(note, HEX_DIGITS) == first &&
 	       strspn(colon + 1, HEX_DIGITS) == second;
 }
 
@@ -264,7 +289,8 @@ bool server_restore_notes(struct server *s, const char *role, const char *search
 			return false;
 	}
 	if (search_path) {
-		if (size % 2 != 0 || size > SEARCH_PATH_MOST || strspn(search_path, HEX_DIGITS) != size)
+		if (size % 2 != 0 || size > SEARCH_PATH_MOST ||
+		    strspn(search_path, HEX_DIGITS) != size)
 			return false;
 		mem_free(s->session.search_path);
 		s->session.search_path = mem_copy_string(search_path);
@@ -274,7 +300,8 @@ bool server_restore_notes(struct server *s, const char *role, const char *search
 	return true;
 }
 
-static void append_set_config(struct bytes *sql, const char *parameter, const char *hex, size_t size, bool for_transaction)
+static void append_set_config(struct bytes *sql, const char *parameter, const char *hex,
+			      size_t size, bool for_transaction)
 {
 	bytes_append_format(sql, "pg_catalog.set_config('%s',", parameter);
 	if (hex)
@@ -292,13 +319,16 @@ bool role_sql(const char *note, bool for_transaction, struct bytes *sql)
 
 	if (note && !is_role_note(note, strlen(note)))
 		return false;
-	append_set_config(sql, "session_authorization", note, colon ? (size_t)(colon - note) : 0, for_transaction);
+	append_set_config(sql, "session_authorization", note, colon ? (size_t)(colon - note) : 0,
+			  for_transaction);
 	bytes_append_text(sql, ",");
-	append_set_config(sql, "role", colon ? colon + 1 : NULL, colon ? strlen(colon + 1) : 0, for_transaction);
+	append_set_config(sql, "role", colon ? colon + 1 : NULL, colon ? strlen(colon + 1) : 0,
+			  for_transaction);
 	return true;
 }
 
-/* The row has the note of the role and, if it was asked for, the note of search_path. An unusable value is not stored. */
+/* The row has the note of the role and, if it was asked for, the note of search_path. An unusable
+   value is not stored. */
 static void note_row(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor row = pg_cursor_of(f->body, f->here);
@@ -321,7 +351,10 @@ static void note_row(struct server *s, const struct pg_frame *f)
 }
 
 const struct server_task task_note = {
-	.name = "connect_query", .words = "noting role and search_path after connect_query", .states = TASK_IN(TESTED), .reads_rows = true,
+	.name = "connect_query",
+	.words = "noting role and search_path after connect_query",
+	.states = TASK_IN(TESTED),
+	.reads_rows = true,
 	.on_row = note_row,
 };
 
@@ -344,7 +377,8 @@ void server_release(struct server *s)
 	} else if (next == SERVER_TESTED && s->needs_reset) {
 		server_run(s, &task_reset, w->conf->settings.server_reset_query);
 	} else if (next == SERVER_TESTED) {
-		/* the listeners have not received all notifications of its clients: see notifiers_continue() */
+		/* the listeners have not received all notifications of its clients: see
+		   notifiers_continue() */
 		w->notifiers_due = true;
 		server_task_to(s, &task_hear);
 	}
@@ -406,8 +440,12 @@ static enum task_end identity_done(struct server *s, bool failed)
 }
 
 const struct server_task task_identity = {
-	.name = "identity", .words = "asking which server it is", .states = TASK_IN(TESTED), .reads_rows = true,
-	.on_row = identity_row, .on_done = identity_done,
+	.name = "identity",
+	.words = "asking which server it is",
+	.states = TASK_IN(TESTED),
+	.reads_rows = true,
+	.on_row = identity_row,
+	.on_done = identity_done,
 };
 
 /* An error of connect_query is only logged. */
@@ -420,7 +458,9 @@ static enum task_end connect_query_done(struct server *s, bool failed)
 	}
 	if (s->pooled.dedicated)
 		return TASK_END_RELEASE;
-	server_run(s, &task_note, needs_search_path(s) ? "SELECT " ROLE_NOTE "," SEARCH_PATH_NOTE : "SELECT " ROLE_NOTE);
+	server_run(s, &task_note,
+		   needs_search_path(s) ? "SELECT " ROLE_NOTE "," SEARCH_PATH_NOTE
+					: "SELECT " ROLE_NOTE);
 	return TASK_END_NOTHING;
 }
 
@@ -437,36 +477,51 @@ static enum task_end reset_done(struct server *s, bool failed)
 }
 
 const struct server_task task_connect_query = {
-	.name = "connect_query", .words = "connect_query", .states = TASK_IN(TESTED), .on_done = connect_query_done,
+	.name = "connect_query",
+	.words = "connect_query",
+	.states = TASK_IN(TESTED),
+	.on_done = connect_query_done,
 };
 
 const struct server_task task_reset = {
-	.name = "reset", .words = "server_reset_query", .states = TASK_IN(TESTED), .failure = REASON_RESET_FAILED, .on_done = reset_done,
+	.name = "reset",
+	.words = "server_reset_query",
+	.states = TASK_IN(TESTED),
+	.failure = REASON_RESET_FAILED,
+	.on_done = reset_done,
 };
 
 const struct server_task task_check = {
-	.name = "check", .words = "server_check_query", .states = TASK_IN(TESTED), .failure = REASON_TEST_FAILED,
+	.name = "check",
+	.words = "server_check_query",
+	.states = TASK_IN(TESTED),
+	.failure = REASON_TEST_FAILED,
 };
 
 const struct server_task task_hear = {
-	.name = "listen", .words = "hearing of the listener", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.name = "listen",
+	.words = "hearing of the listener",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 };
 
 /* ---- servers whose clients have sent notifications ---- */
 
 /*
- * PostgreSQL names the server process that executed NOTIFY. A client knows another number: the process ID of its BackendKeyData. A notification
- * therefore gets the number of the client that the server process works for, or has worked for last. A notification may arrive after
- * the server is assigned to its next client. A server whose client may have sent a notification (server->notifies) therefore waits after the link
- * (task_hear) until each listener has answered a query that was sent after the transaction (notify.c). A notification that arrives at the client's own
- * server, when it is pinned or in session mode, can still come later.
+ * PostgreSQL names the server process that executed NOTIFY. A client knows another number: the
+ * process ID of its BackendKeyData. A notification therefore gets the number of the client that the
+ * server process works for, or has worked for last. A notification may arrive after the server is
+ * assigned to its next client. A server whose client may have sent a notification
+ * (server->notifies) therefore waits after the link (task_hear) until each listener has answered a
+ * query that was sent after the transaction (notify.c). A notification that arrives at the client's
+ * own server, when it is pinned or in session mode, can still come later.
  *
  * Servers are found by process ID and address: two clusters may have processes with the same ID.
  */
 
 static bool is_same_cluster(const struct server *a, const struct server *b)
 {
-	return a->address && b->address && a->peer.remote.port == b->peer.remote.port && address_is_same_host(a->address, b->address);
+	return a->address && b->address && a->peer.remote.port == b->peer.remote.port &&
+	       address_is_same_host(a->address, b->address);
 }
 
 /* Returns the server connection of process `pid` in the cluster of `beside`, or NULL. */
@@ -486,7 +541,9 @@ static const struct server *find_process(const struct server *beside, uint32_t p
 uint32_t notify_sender(const struct server *to, uint32_t pid)
 {
 	const struct server *from = find_process(to, pid);
-	const struct client *c = from && from->pooled.link && !from->pooled.link->is_internal ? client_of(from->pooled.link) : NULL;
+	const struct client *c = from && from->pooled.link && !from->pooled.link->is_internal
+					 ? client_of(from->pooled.link)
+					 : NULL;
 
 	/* a client in its login has executed nothing */
 	if (c && c->has_cancel_key)
@@ -504,10 +561,12 @@ void notifiers_continue(struct world *w)
 		if (s->task != &task_hear || s->pooled.link)
 			continue;
 		LIST_EACH_SAFE(of_world, &w->listeners) {
-			struct notify_server *l = LIST_OBJECT(of_world, struct notify_server, of_world);
+			struct notify_server *l = LIST_OBJECT(of_world, struct notify_server,
+							      of_world);
 
 			/* the listener has received the notifications, or never will */
-			if (l->heard >= s->notified || list_is_empty(&l->clients) || !is_same_cluster(l->server, s))
+			if (l->heard >= s->notified || list_is_empty(&l->clients) ||
+			    !is_same_cluster(l->server, s))
 				continue;
 			is_waiting = true;
 			l->is_to_answer = true;

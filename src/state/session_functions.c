@@ -1,14 +1,19 @@
 /*
- * Functions of a database that change the state of the session (pg/state_functions.h): when they are read, and by which server.
+ * Functions of a database that change the state of the session (pg/state_functions.h): when they
+ * are read, and by which server.
  *
- * A server that has just been assigned reads them before the client's first message is sent to it: the first server of a database, the first server
- * after a command that has changed functions, and one server in each period EVERY, because connections that do not use pgweir create functions,
+ * A server that has just been assigned reads them before the client's first message is sent to it:
+ * the first server of a database, the first server after a command that has changed functions, and
+ * one server in each period EVERY, because connections that do not use pgweir create functions,
  * too. One server of the database reads at a time; clients of other servers continue meanwhile.
  *
- * While the functions are not known (never read, changed since the last reading, or not readable within the time that state_functions.c allows),
- * each text is unproven (session_state.c). The isolation of clients therefore does not depend on the time of a reading, but state that such a text sets
- * may be lost for its own client (doc/sessions.md, Limits). When a reading finds a change, each server is reset before its next client. Readings have a rate: if a client changes functions in a loop, the other clients of its
- * database wait for RATE_BURST readings, and then for one reading in each RATE.
+ * While the functions are not known (never read, changed since the last reading, or not readable
+ * within the time that state_functions.c allows), each text is unproven (session_state.c). The
+ * isolation of clients therefore does not depend on the time of a reading, but state that such a
+ * text sets may be lost for its own client (doc/sessions.md, Limits). When a reading finds a
+ * change, each server is reset before its next client. Readings have a rate: if a client changes
+ * functions in a loop, the other clients of its database wait for RATE_BURST readings, and then for
+ * one reading in each RATE.
  */
 #include "state/session_functions.h"
 #include "state/session_state.h"
@@ -20,7 +25,8 @@
 #include "base/mem.h"
 
 #define EVERY (60 * USEC)
-#define AFTER_FAILURE (5 * USEC)	/* a server may have been too busy for the bound on its time */
+/* a server may have been too busy for the bound on its time */
+#define AFTER_FAILURE (5 * USEC)
 #define RATE USEC
 #define RATE_BURST 8
 
@@ -31,17 +37,19 @@ struct functions_question {
 };
 
 /* Sends the query of the next round, if there is one; the server may end. */
-static enum state_functions_round send_question(struct server *s)
+static enum state_functions_round functions_send_question(struct server *s)
 {
 	struct bytes sql = BYTES_EMPTY;
-	enum state_functions_round round = state_functions_ask(s->session.functions->found, s->session.functions->of->all, &sql);
+	enum state_functions_round round = state_functions_ask(s->session.functions->found,
+							       s->session.functions->of->all, &sql);
 
 	if (round == STATE_FUNCTIONS_NEXT)
 		server_run_and_free(s, &task_functions, &sql);
 	return round;
 }
 
-/* Returns the functions of the pool's database, from another pool of the database or new ones. NULL: no memory. */
+/* Returns the functions of the pool's database, from another pool of the database or new ones.
+   NULL: no memory. */
 static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
 {
 	if (info->functions)
@@ -81,7 +89,9 @@ void session_functions_ask(struct server *s)
 	ASSERT(!s->session.functions && s->pooled.link);
 	s->session.functions = known ? mem_try(sizeof(*s->session.functions)) : NULL;
 	if (s->session.functions) {
-		*s->session.functions = (struct functions_question){ .found = state_functions_new(), .of = known, .changes = known->changes };
+		*s->session.functions = (struct functions_question){ .found = state_functions_new(),
+								     .of = known,
+								     .changes = known->changes };
 		known->pools++;
 	}
 	if (!s->session.functions || !s->session.functions->found) {
@@ -92,7 +102,7 @@ void session_functions_ask(struct server *s)
 	known->tokens -= known->tokens > 0;
 	known->reading_since = w->now;
 	known->due = w->now + EVERY;
-	send_question(s);
+	functions_send_question(s);
 }
 
 static void functions_row(struct server *s, const struct pg_frame *row)
@@ -101,7 +111,7 @@ static void functions_row(struct server *s, const struct pg_frame *row)
 		state_functions_row(s->session.functions->found, row);
 }
 
-static void forget(struct server *s)
+static void functions_forget(struct server *s)
 {
 	s->session.functions->of->reading_since = 0;
 	database_functions_drop(&s->session.functions->of);
@@ -114,21 +124,26 @@ static void forget(struct server *s)
 static void doubt_busy_servers(struct database *d)
 {
 	LIST_EACH(node, &d->members) {
-		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_ACTIVE]) {
-			struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
+		LIST_EACH (of_pool,
+			   &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_ACTIVE]) {
+			struct server *s = server_of(
+				LIST_OBJECT(of_pool, struct pool_server, node));
 			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 			if (c && c->keeps_state)
 				server_note_unproven(s, c->peer.id);
 		}
 		/* so may the messages of a client that has left */
-		LIST_EACH(of_pool, &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
-			server_note_unknown(server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
+		LIST_EACH (of_pool,
+			   &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
+			server_note_unknown(
+				server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
 	}
 }
 
-/* A reading has found a change: texts that were proven by the reading before it may have called what another connection had put into the catalogue, such as a
-   function with the name of a built-in one. No server keeps what they have left. */
+/* A reading has found a change: texts that were proven by the reading before it may have called
+   what another connection had put into the catalogue, such as a function with the name of a
+   built-in one. No server keeps what they have left. */
 static void doubt_all_servers(struct database *d)
 {
 	static const enum server_state unused[] = { SERVER_IDLE, SERVER_USED };
@@ -137,9 +152,11 @@ static void doubt_all_servers(struct database *d)
 	LIST_EACH(node, &d->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]) && pool_keeps_state(pool); i++)
+		for (size_t i = 0; i < sizeof(unused) / sizeof(unused[0]) && pool_keeps_state(pool);
+		     i++)
 			LIST_EACH_SAFE(of_pool, &pool->servers[unused[i]]) {
-				struct server *s = server_of(LIST_OBJECT(of_pool, struct pool_server, node));
+				struct server *s = server_of(
+					LIST_OBJECT(of_pool, struct pool_server, node));
 
 				server_note_unknown(s);
 				if (s->pooled.close_reason == REASON_STATE_STAYS)
@@ -170,13 +187,16 @@ static void take_over(struct server *s, struct database_functions *known)
 			server_note_unknown(s);
 	}
 	if (found.count != before)
-		log_info("%s: functions of the database that change the session: %zu", name, found.count);
+		log_info("%s: functions of the database that change the session: %zu", name,
+			 found.count);
 	if (found.is_incomplete)
-		log_warning("%s: the database has more functions that change the session than can be kept", name);
+		log_warning("%s: the database has more functions that change the session than can "
+			    "be kept",
+			    name);
 }
 
 /* The answer is complete. True: the next query has been sent, or the server has ended. */
-static bool learn(struct server *s)
+static bool functions_learn(struct server *s)
 {
 	struct database_functions *known = s->session.functions ? s->session.functions->of : NULL;
 	enum state_functions_round round = STATE_FUNCTIONS_SAME;
@@ -187,19 +207,20 @@ static bool learn(struct server *s)
 	if (!known)
 		return false;
 	if (!failed)
-		round = send_question(s);
+		round = functions_send_question(s);
 	if (round == STATE_FUNCTIONS_NEXT)
 		return true;
 	if (round == STATE_FUNCTIONS_COMPLETE)
 		take_over(s, known);
 	failed |= round == STATE_FUNCTIONS_NO_MEMORY;
 	if (failed)
-		log_warning("%s: functions of the database are not known: its server connections are reset between clients",
+		log_warning("%s: functions of the database are not known: its server connections "
+			    "are reset between clients",
 			    pool_text(s->pooled.pool, name, sizeof(name)));
 	if (failed && known->due > s->peer.world->now + AFTER_FAILURE)
 		known->due = s->peer.world->now + AFTER_FAILURE;
 	known->are_known = !failed && s->session.functions->changes == known->changes;
-	forget(s);
+	functions_forget(s);
 	return false;
 }
 
@@ -208,11 +229,11 @@ void session_functions_forget(struct server *s)
 	if (!s->session.functions)
 		return;
 	s->session.functions->of->due = next_reading(s->session.functions->of, s->peer.world->now);
-	forget(s);
+	functions_forget(s);
 }
 
-/* At the beginning of a link the server gets the client's parameters next, unless a command has changed functions meanwhile. Later in a link it has
-   these parameters. */
+/* At the beginning of a link the server gets the client's parameters next, unless a command has
+   changed functions meanwhile. Later in a link it has these parameters. */
 static enum task_end functions_done(struct server *s, bool failed)
 {
 	bool begins = s->session.unknown & UNKNOWN_FUNCTIONS;
@@ -222,7 +243,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 		session_functions_forget(s);
 		return TASK_END_RELEASE;
 	}
-	if (learn(s))
+	if (functions_learn(s))
 		return TASK_END_NOTHING;
 	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
 		session_set_known(s, UNKNOWN_FUNCTIONS);
@@ -235,14 +256,20 @@ static enum task_end functions_done(struct server *s, bool failed)
 }
 
 const struct server_task task_functions = {
-	.name = "functions", .words = "asking for the functions of the database", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
-	.ends_alone = true, .on_row = functions_row, .on_done = functions_done,
+	.name = "functions",
+	.words = "asking for the functions of the database",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.reads_rows = true,
+	.ends_alone = true,
+	.on_row = functions_row,
+	.on_done = functions_done,
 };
 
 void session_functions_changed(struct database *d, usec_t now)
 {
 	LIST_EACH(node, &d->members) {
-		struct server_info *info = LIST_OBJECT(node, struct pool, of_database)->server_cache;
+		struct server_info *info =
+			LIST_OBJECT(node, struct pool, of_database)->server_cache;
 
 		if (!info || !info->functions)
 			continue;
@@ -250,6 +277,7 @@ void session_functions_changed(struct database *d, usec_t now)
 		info->functions->due = next_reading(info->functions, now);
 		info->functions->changes++;
 	}
-	/* these clients may call the new functions, also with messages that the servers have already */
+	/* these clients may call the new functions, also with messages that the servers have
+	   already */
 	doubt_busy_servers(d);
 }

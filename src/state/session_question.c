@@ -1,11 +1,14 @@
 /*
  * The query about the session of a client, and its answer. It is one Query of several statements:
  *
- *	SELECT set_config(...), ..., 1		three columns: no statement_timeout of the client applies
+ *	SELECT set_config(...), ..., 1		three columns: no statement_timeout of the client
+ *						applies
  *	SELECT name, setting FROM pg_settings	two columns: parameters that are set in the session
- *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session has the fact with this number
+ *	SELECT 4 WHERE EXISTS (...)		one column, a number: the session has the fact with
+ *						this number
  *	SELECT channel, 0, 0, 0			four columns: a channel that the session listens to
- *	SELECT note of the role			one column: the current role, and in a second row the role at the start of the session
+ *	SELECT note of the role			one column: the current role, and in a second row
+ *						the role at the start of the session
  *
  * The query asks only for facts in doubt (session.doubts).
  */
@@ -34,7 +37,8 @@
 
 /* ---- the question ---- */
 
-/* The hash of a name and its place in the names of a client: a text may contain one of many long names very often. */
+/* The hash of a name and its place in the names of a client: a text may contain one of many long
+   names very often. */
 struct session_place { uint32_t hash, at; };
 
 /* Whether a text of the client has named this parameter. */
@@ -45,7 +49,8 @@ static bool asks_for(const struct client_session *state, const char *name)
 
 	for (size_t i = 0; i < bytes_size(&state->places); i += sizeof(place)) {
 		memcpy(&place, bytes_front(&state->places) + i, sizeof(place));
-		if (place.hash == hash && strcmp((const char *)bytes_front(&state->names) + place.at, name) == 0)
+		if (place.hash == hash &&
+		    strcmp((const char *)bytes_front(&state->names) + place.at, name) == 0)
 			return true;
 	}
 	return false;
@@ -53,7 +58,8 @@ static bool asks_for(const struct client_session *state, const char *name)
 
 bool session_will_ask_for(struct client_session *state, const char *name)
 {
-	struct session_place place = { (uint32_t)hash_of(name, strlen(name)), (uint32_t)bytes_size(&state->names) };
+	struct session_place place = { (uint32_t)hash_of(name, strlen(name)),
+				       (uint32_t)bytes_size(&state->names) };
 
 	if (asks_for(state, name))
 		return true;
@@ -66,17 +72,23 @@ bool session_will_ask_for(struct client_session *state, const char *name)
 	return true;
 }
 
-/* The client's statement_timeout must not end the query. The change ends with this query, which is one transaction; pgweir.timeout keeps the old
-   value for the second statement. (reset_val is in milliseconds.) */
+/* The client's statement_timeout must not end the query. The change ends with this query, which is
+   one transaction; pgweir.timeout keeps the old value for the second statement. (reset_val is in
+   milliseconds.) */
 static const char without_timeout[] =
-	"SELECT pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),true),"
-	"pg_catalog.set_config('statement_timeout','0',true),1";
+	"SELECT "
+	"pg_catalog.set_config('pgweir.timeout',pg_catalog.current_setting('statement_timeout'),"
+	"true),pg_catalog.set_config('statement_timeout','0',true),1"
+	"";
 static const char parameters[] =
-	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN pg_catalog.current_setting('pgweir.timeout') "
-	"ELSE setting END FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'";
-/* The first statement has set statement_timeout, so its source does not tell whether the client has. */
+	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN "
+	"pg_catalog.current_setting('pgweir.timeout') ELSE setting END FROM "
+	"pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'";
+/* The first statement has set statement_timeout, so its source does not tell whether the client
+   has. */
 static const char without_default_timeout[] =
-	" AND (name OPERATOR(pg_catalog.<>) 'statement_timeout' OR pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
+	" AND (name OPERATOR(pg_catalog.<>) 'statement_timeout' OR "
+	"pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
 	"OPERATOR(pg_catalog.<>) (pg_catalog.concat(reset_val,'ms'))::pg_catalog.interval)";
 static const struct {
 	unsigned fact;
@@ -97,7 +109,9 @@ static bool may_have_default_timeout(const struct server *s, const struct client
 	const struct params *first = c->session->first;
 	int index = params_index(s->peer.world->params, "statement_timeout");
 
-	return !s->session.was_reset && (index >= 0 ? params_get(first, index) : params_other_value(first, "statement_timeout"));
+	return !s->session.was_reset &&
+	       (index >= 0 ? params_get(first, index)
+			   : params_other_value(first, "statement_timeout"));
 }
 
 /* Frees the content of an answer, for another try. */
@@ -114,12 +128,15 @@ static void clear_answer(struct session_answer *a)
 	a->is_too_much = a->are_channels_too_many = false;
 }
 
-/* Asks the server for the facts in doubt. Creates session.answer, or clears session.answer for another try. False: no memory; the server has ended. */
-static bool send_question(struct server *s)
+/* Asks the server for the facts in doubt. Creates session.answer, or clears session.answer for
+   another try. False: no memory; the server has ended. */
+static bool question_send_question(struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 	struct bytes sql = BYTES_EMPTY;
-	const char *names = bytes_size(&c->session->names) > 0 ? (const char *)bytes_front(&c->session->names) : "";
+	const char *names = bytes_size(&c->session->names) > 0
+				    ? (const char *)bytes_front(&c->session->names)
+				    : "";
 
 	if (s->session.answer)
 		clear_answer(s->session.answer);
@@ -140,9 +157,11 @@ static bool send_question(struct server *s)
 			bytes_append_text(&sql, parameters);
 			if (!may_have_default_timeout(s, c))
 				bytes_append_text(&sql, without_default_timeout);
-			/* parameters with a dot are asked for by name: the names that the client has used, and the names of values from its
-			   start-up or from another process */
-			for (const char *at = names, *end = at + bytes_size(&c->session->names); at < end; at += strlen(at) + 1)
+			/* parameters with a dot are asked for by name: the names that the client
+			   has used, and the names of values from its start-up or from another
+			   process */
+			for (const char *at = names, *end = at + bytes_size(&c->session->names);
+			     at < end; at += strlen(at) + 1)
 				bytes_append_format(&sql, BY_NAME, at, at);
 			for (size_t i = 0; i < params_others(c->params); i++) {
 				const char *name = params_other(c->params, i).name;
@@ -152,14 +171,15 @@ static bool send_question(struct server *s)
 			}
 			break;
 		case ASK_EXISTS:
-			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", (int)fact, facts[fact].where);
+			bytes_append_format(&sql, ";SELECT %d WHERE EXISTS (SELECT 1 FROM %s)",
+					    (int)fact, facts[fact].where);
 			break;
 		case ASK_CHANNELS:
 			bytes_append_text(&sql, channels);
 			break;
 		case ASK_ROLE:
-			/* The role at the start of the session comes last, because it may see less than the client's role. The RESET ends with
-			   this query. */
+			/* The role at the start of the session comes last, because it may see less
+			   than the client's role. The RESET ends with this query. */
 			bytes_append_text(&sql, ";SELECT " ROLE_NOTE ";SELECT ");
 			role_sql(s->session.role, true, &sql);
 			bytes_append_text(&sql, ",1;SELECT " ROLE_NOTE);
@@ -206,7 +226,8 @@ static void channel_row(struct session_answer *a, struct pg_cursor *row)
 	const uint8_t *name = take_column(row, &size, &is_null);
 
 	a->pins |= PIN_LISTENING;
-	if (!name || size == 0 || bytes_size(&a->channels) + size > ANSWER_MOST || a->channel_count++ == CHANNELS_MOST) {
+	if (!name || size == 0 || bytes_size(&a->channels) + size > ANSWER_MOST ||
+	    a->channel_count++ == CHANNELS_MOST) {
 		a->are_channels_too_many = true;
 		return;
 	}
@@ -224,7 +245,8 @@ static void parameter_row(struct session_answer *a, struct pg_cursor *row, bool 
 
 	name = take_column(row, &name_size, &is_null);
 	value = name ? take_column(row, &value_size, &is_null) : NULL;
-	if (!value || !is_whole || name_size > PARAMS_NAME_LONGEST || a->count == PARAMS_OTHERS_MOST ||
+	if (!value || !is_whole || name_size > PARAMS_NAME_LONGEST ||
+	    a->count == PARAMS_OTHERS_MOST ||
 	    bytes_size(&a->pairs) + name_size + value_size > ANSWER_MOST) {
 		a->is_too_much = true;
 		return;
@@ -268,20 +290,24 @@ void session_question_forget(struct server *s)
 /* ---- the effect of the answer ---- */
 
 /*
- * The answer updates the parameters of the session and of its client. The server is asked for parameters that are set in the session; all others have
- * the start-up values of the session, or of the client.
+ * The answer updates the parameters of the session and of its client. The server is asked for
+ * parameters that are set in the session; all others have the start-up values of the session, or of
+ * the client.
  */
 
 enum session_taking { SESSION_TAKEN, SESSION_TOO_MUCH, SESSION_NO_MEMORY };
 
-/* The answer. A RESET of a parameter with a dot leaves an empty value; the client has its start-up value then. */
+/* The answer. A RESET of a parameter with a dot leaves an empty value; the client has its start-up
+   value then. */
 struct learned {
-	const char **values;		/* of the tracked parameters; NULL: not set in the session */
+	/* of the tracked parameters; NULL: not set in the session */
+	const char **values;
 	struct params_pair *others;
 	size_t count;
 };
 
-/* Whether the note says that the session acts as its user, which is also the user of the note `first`. */
+/* Whether the note says that the session acts as its user, which is also the user of the note
+   `first`. */
 static bool role_is_none(const char *note, const char *first)
 {
 	size_t user = strcspn(note, ":");
@@ -299,8 +325,10 @@ static bool look_up(const struct server *s, const struct client *c, struct learn
 
 	if (!(s->session.doubts & FACT_ROLE))
 		role = params_other_value(c->params, PARAMS_ROLE);
-	/* NULL: the role at the start of the session; after connect_query a RESET restores another role, as for parameters */
-	else if (strcmp(a->role, a->first_role) == 0 || (s->session.was_reset && role_is_none(a->role, a->first_role)))
+	/* NULL: the role at the start of the session; after connect_query a RESET restores another
+	   role, as for parameters */
+	else if (strcmp(a->role, a->first_role) == 0 ||
+		 (s->session.was_reset && role_is_none(a->role, a->first_role)))
 		role = NULL;
 	else
 		role = a->role;
@@ -324,9 +352,11 @@ static bool look_up(const struct server *s, const struct client *c, struct learn
 	return true;
 }
 
-/* Makes a set of these others and of the tracked parameters in the answer, in the spelling of `told` if the server reports them. A parameter that
-   is not set in the session has the value of `first`, or, without `first`, of the start of the session. NULL: no memory. */
-static const struct params *set_of(struct server *s, const struct params *told, const struct params *first, const struct learned *l)
+/* Makes a set of these others and of the tracked parameters in the answer, in the spelling of
+   `told` if the server reports them. A parameter that is not set in the session has the value of
+   `first`, or, without `first`, of the start of the session. NULL: no memory. */
+static const struct params *question_set_of(struct server *s, const struct params *told,
+					    const struct params *first, const struct learned *l)
 {
 	struct params_table *table = s->peer.world->params;
 	const char **values = mem_try((size_t)params_count(table) * sizeof(*values));
@@ -338,7 +368,8 @@ static const struct params *set_of(struct server *s, const struct params *told, 
 		if (is_reported && (l->values[i] || !first))
 			values[i] = params_get(told, i);
 		else
-			values[i] = l->values[i] ? l->values[i] : params_get(first ? first : s->pooled.startup, i);
+			values[i] = l->values[i] ? l->values[i]
+						 : params_get(first ? first : s->pooled.startup, i);
 	}
 	if (values)
 		set = params_of_values(table, values, l->others, l->count);
@@ -346,16 +377,19 @@ static const struct params *set_of(struct server *s, const struct params *told, 
 	return set;
 }
 
-/* Stores the parameters of the session and of its client, which has its start-up values for parameters that it has RESET. Both together can be more
-   than a set may have. */
-static enum session_taking store(struct server *s, struct client *c, const struct learned *l)
+/* Stores the parameters of the session and of its client, which has its start-up values for
+   parameters that it has RESET. Both together can be more than a set may have. */
+static enum session_taking question_store(struct server *s, struct client *c,
+					  const struct learned *l)
 {
 	struct params_table *table = s->peer.world->params;
-	const struct params *has = set_of(s, s->params, NULL, l);
-	const struct params *set = has ? set_of(s, c->params, c->session->first, l) : NULL;
+	const struct params *has = question_set_of(s, s->params, NULL, l);
+	const struct params *set = has ? question_set_of(s, c->params, c->session->first, l) : NULL;
 	const struct params *all = set ? params_overlay(table, c->session->first, set) : NULL;
 	const struct params *wants = all ? params_with_others(table, set, all) : NULL;
-	enum session_taking taking = !wants ? SESSION_NO_MEMORY : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH : SESSION_TAKEN;
+	enum session_taking taking = !wants					 ? SESSION_NO_MEMORY
+				     : params_others(wants) > PARAMS_OTHERS_MOST ? SESSION_TOO_MUCH
+										 : SESSION_TAKEN;
 
 	if (taking == SESSION_TAKEN) {
 		s->session.set_there = 0;
@@ -371,41 +405,45 @@ static enum session_taking store(struct server *s, struct client *c, const struc
 	return taking;
 }
 
-/* Sets server->params to the values of the session, and client->params to the values of the client. Without success they do not change. */
+/* Sets server->params to the values of the session, and client->params to the values of the client.
+   Without success they do not change. */
 static enum session_taking take_params(struct server *s, struct client *c)
 {
 	struct learned l = { NULL, NULL, 0 };
 	enum session_taking taking = SESSION_TOO_MUCH;
 
 	if (!s->session.answer->is_too_much)
-		taking = look_up(s, c, &l) ? store(s, c, &l) : SESSION_NO_MEMORY;
+		taking = look_up(s, c, &l) ? question_store(s, c, &l) : SESSION_NO_MEMORY;
 	mem_free(l.values);
 	mem_free(l.others);
 	return taking;
 }
 
-/* The answer is complete. True: the server and the client have its parameters, and the client its pins. False: the server is asked again, or
-   has ended. */
-static bool learn(struct server *s)
+/* The answer is complete. True: the server and the client have its parameters, and the client its
+   pins. False: the server is asked again, or has ended. */
+static bool question_learn(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	struct session_answer *a = s->session.answer;
 	unsigned asked = s->session.doubts, pins;
 
 	/* without `a` another process has received a part of the answer */
-	if (s->task_failed || !a || a->pairs.failed || a->channels.failed || (asked & FACT_ROLE && !a->first_role)) {
+	if (s->task_failed || !a || a->pairs.failed || a->channels.failed ||
+	    (asked & FACT_ROLE && !a->first_role)) {
 		/* asked once more, because a cancel request of the client may have hit the query */
 		if (s->said_fatal || (a && ++a->tries == TRIES))
 			server_end(s, REASON_STATE_UNKNOWN, NULL);
 		else
-			send_question(s);
+			question_send_question(s);
 		return false;
 	}
 	if (asked & PARAMETERS) {
 		const struct params *told = params_hold(c->params);
 		enum session_taking taking = take_params(s, c);
-		/* after a RESET the client was told the server's default, and has its start-up value */
-		bool alive = taking != SESSION_TAKEN || session_tell(c, told, c->params, s->session.reported);
+		/* after a RESET the client was told the server's default, and has its start-up
+		   value */
+		bool alive = taking != SESSION_TAKEN ||
+			     session_tell(c, told, c->params, s->session.reported);
 
 		params_drop(s->peer.world->params, &told);
 		if (!alive)
@@ -419,7 +457,8 @@ static bool learn(struct server *s)
 			break;
 		case SESSION_TAKEN:
 			session_set_known(s, UNKNOWN_PARAMS);
-			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) || strcmp(a->role, a->first_role) == 0))
+			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) ||
+						  strcmp(a->role, a->first_role) == 0))
 				session_set_known(s, UNKNOWN_ROLE);
 			server_close_if_params_stay(s);
 		}
@@ -428,10 +467,12 @@ static bool learn(struct server *s)
 		/* with too many channels the client stays at this server */
 		if (a->are_channels_too_many && c->session->notify_client)
 			c->session->notify_client->step = NOTIFY_RESTS;
-		if (!a->are_channels_too_many && !notify_client_learn(c, a, s->session.channels_restored))
+		if (!a->are_channels_too_many &&
+		    !notify_client_learn(c, a, s->session.channels_restored))
 			return false;
 	}
-	/* functions and triggers of a temporary schema are not known; and the client's role may not see all settings that it has made before */
+	/* functions and triggers of a temporary schema are not known; and the client's role may not
+	   see all settings that it has made before */
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
 		server_note_unproven(s, c->peer.id);
 	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
@@ -449,7 +490,7 @@ static enum task_end state_done(struct server *s, bool failed)
 		session_question_forget(s);
 		return TASK_END_RELEASE;
 	}
-	if (!learn(s))
+	if (!question_learn(s))
 		return TASK_END_NOTHING;
 	if (client_of(s->pooled.link)->hears)
 		notify_client_flush(client_of(s->pooled.link));
@@ -457,8 +498,13 @@ static enum task_end state_done(struct server *s, bool failed)
 }
 
 const struct server_task task_state = {
-	.name = "state", .words = "asking for the session's settings", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
-	.ends_alone = true, .on_row = question_row, .on_done = state_done,
+	.name = "state",
+	.words = "asking for the session's settings",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.reads_rows = true,
+	.ends_alone = true,
+	.on_row = question_row,
+	.on_done = state_done,
 };
 
 bool session_state_ask(struct server *s)
@@ -476,17 +522,19 @@ bool session_state_ask(struct server *s)
 	}
 	if (c->session)
 		c->session->draws_now = false;
-	/* After a possible RESET the session gets the client's start-up parameters that the server lacks. Nothing is asked for: the pins last until
-	   the client leaves. */
+	/* After a possible RESET the session gets the client's start-up parameters that the server
+	   lacks. Nothing is asked for: the pins last until the client leaves. */
 	if (c->pooled.pins & FOREVER) {
 		bool was_reset = s->session.was_reset;
 
-		if (!(s->session.doubts & PARAMETERS) || !c->session || c->session->first == s->first_params)
+		if (!(s->session.doubts & PARAMETERS) || !c->session ||
+		    c->session->first == s->first_params)
 			return false;
 		session_clear_doubt(s, PARAMETERS);
 		s->session.was_reset = false;
 		session_state_keeps_server(c);
-		if (params_sql_after_reset(s->peer.world->params, s->first_params, c->session->first, was_reset, &sql) > 0)
+		if (params_sql_after_reset(s->peer.world->params, s->first_params,
+					   c->session->first, was_reset, &sql) > 0)
 			server_run_and_free(s, &task_params, &sql);
 		return true;
 	}
@@ -495,9 +543,10 @@ bool session_state_ask(struct server *s)
 		session_note_prepared(s, c);
 	/* the client loses its server, or keeps none for its values */
 	if (s->session.doubts == 0)
-		return c->session && (c->session->values || session_must_yield(c)) && session_values_ask(s, c);
+		return c->session && (c->session->values || session_must_yield(c)) &&
+		       session_values_ask(s, c);
 	ASSERT(!s->session.answer);
-	if (!send_question(s))
+	if (!question_send_question(s))
 		return true;
 	c->session->asked_at = c->last_active;
 	c->pooled.pool->state_asks++;

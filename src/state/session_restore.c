@@ -1,12 +1,13 @@
 /*
- * The server of a link gets the parameters and the role of its client before the first message, and the channels before a text that may read or
- * change them. The answer is awaited, because a request that ran with the DateStyle or client_encoding of another client would have a wrong answer.
+ * The server of a link gets the parameters and the role of its client before the first message, and
+ * the channels before a text that may read or change them. The answer is awaited, because a request
+ * that ran with the DateStyle or client_encoding of another client would have a wrong answer.
  *
- * A server reads a query in the client_encoding that its session has when the query arrives. Therefore values beyond ASCII need client_encoding
- * first, in a query of its own (task_encoding).
+ * A server reads a query in the client_encoding that its session has when the query arrives.
+ * Therefore values beyond ASCII need client_encoding first, in a query of its own (task_encoding).
  *
- * If another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The role of the session is set back in the same query
- * (server_session.c).
+ * If another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The
+ * role of the session is set back in the same query (server_session.c).
  */
 #include "state/session_restore.h"
 
@@ -22,7 +23,8 @@
 #include <stdio.h>
 #include <string.h>
 
-bool session_tell(struct client *c, const struct params *told, const struct params *now, uint64_t which)
+bool session_tell(struct client *c, const struct params *told, const struct params *now,
+		  uint64_t which)
 {
 	const struct params_table *table = c->peer.world->params;
 	struct bytes out = BYTES_EMPTY;
@@ -43,13 +45,16 @@ bool session_tell(struct client *c, const struct params *told, const struct para
 /* ---- channels ---- */
 
 /*
- * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That server LISTENs to the client's channels first
- * (session_restore_channels()): outside of transactions before such a text, otherwise before the text that begins the transaction. At the end of the
- * link the server is asked for the remaining channels if there was an UNLISTEN, and it UNLISTENs. In between the client receives its own notifications
- * from the server: PostgreSQL omits the channels that a transaction leaves, the listener does not.
+ * UNLISTEN and pg_listening_channels() are executed by the current server of the client. That
+ * server LISTENs to the client's channels first (session_restore_channels()): outside of
+ * transactions before such a text, otherwise before the text that begins the transaction. At the
+ * end of the link the server is asked for the remaining channels if there was an UNLISTEN, and it
+ * UNLISTENs. In between the client receives its own notifications from the server: PostgreSQL omits
+ * the channels that a transaction leaves, the listener does not.
  */
 
-/* The server has LISTENed to all channels of the client that the listener delivers: it must UNLISTEN at the end of the link. */
+/* The server has LISTENed to all channels of the client that the listener delivers: it must
+   UNLISTEN at the end of the link. */
 static void note_channels(struct server *s, struct client *c)
 {
 	s->session.channels_restored = true;
@@ -69,7 +74,10 @@ static enum task_end relisten_done(struct server *s, bool failed)
 }
 
 const struct server_task task_relisten = {
-	.name = "listen", .words = "LISTEN to the channels of the client", .states = TASK_IN(ACTIVE), .on_done = relisten_done,
+	.name = "listen",
+	.words = "LISTEN to the channels of the client",
+	.states = TASK_IN(ACTIVE),
+	.on_done = relisten_done,
 };
 
 /* Appends LISTEN for all channels that the listener delivers to this client. */
@@ -94,9 +102,11 @@ void session_restore_channels(struct server *s, struct client *c)
 /* ---- parameters ---- */
 
 /*
- * The client's values have been set: notes the parameters that the session has now. A parameter that the server does not report has the client's
- * value. A reported one has the value that was reported last, in the server's spelling. After "utf-8" is set over "UTF8" the server reports nothing,
- * because its value is the same: "UTF8" is noted, and the client gets it too (session_restored), or it would be set again for each transaction.
+ * The client's values have been set: notes the parameters that the session has now. A parameter
+ * that the server does not report has the client's value. A reported one has the value that was
+ * reported last, in the server's spelling. After "utf-8" is set over "UTF8" the server reports
+ * nothing, because its value is the same: "UTF8" is noted, and the client gets it too
+ * (session_restored), or it would be set again for each transaction.
  */
 static bool expect_params(struct server *s, struct client *c)
 {
@@ -132,18 +142,22 @@ static bool expect_params(struct server *s, struct client *c)
 
 static bool same_others(const struct params *a, const struct params *b)
 {
-	return a->others == b->others && memcmp(&a->values[a->tracked], &b->values[b->tracked], 2 * a->others * sizeof(*a->values)) == 0;
+	return a->others == b->others && memcmp(&a->values[a->tracked], &b->values[b->tracked],
+						2 * a->others * sizeof(*a->values)) == 0;
 }
 
-/* The server has refused the parameters. The cause may be the state that another client has left in the session: a short statement_timeout, a
-   parameter that cannot be reset, temporary tables after which temp_buffers cannot change. Then the server ends, and the client gets another one.
-   Start-up parameters that no server has accepted yet do not end a server: the client gets the error. */
+/* The server has refused the parameters. The cause may be the state that another client has left in
+   the session: a short statement_timeout, a parameter that cannot be reset, temporary tables after
+   which temp_buffers cannot change. Then the server ends, and the client gets another one. Start-up
+   parameters that no server has accepted yet do not end a server: the client gets the error. */
 static enum task_end refuse_params(struct server *s, struct client *c)
 {
 	char words[PRINTABLE_TEXT], detail[PRINTABLE_TEXT + 8];
 	const char *said = "invalid server parameter", *sqlstate = s->task_sqlstate;
-	bool was_accepted = (c->session && c->params != c->session->first) || (s->task_words && strstr(s->task_words, "temp_buffers"));
-	bool is_used = (s->told_pid != 0 && was_accepted) || !same_others(s->params, s->pooled.startup);
+	bool was_accepted = (c->session && c->params != c->session->first) ||
+			    (s->task_words && strstr(s->task_words, "temp_buffers"));
+	bool is_used = (s->told_pid != 0 && was_accepted) ||
+		       !same_others(s->params, s->pooled.startup);
 
 	if (s->session.unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
@@ -175,8 +189,9 @@ enum task_end session_restored(struct server *s, bool failed)
 	}
 	if (s->params == c->params)
 		return TASK_END_RESTORED;
-	/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told, as a direct connection would have told it. A
-	   client in its login gets the values with its welcome. */
+	/* The server may spell a value in its own way ("utf-8" is "UTF8"): then the client is told,
+	   as a direct connection would have told it. A client in its login gets the values with its
+	   welcome. */
 	if (!c->login && !session_tell(c, c->params, s->params, UINT64_MAX))
 		return TASK_END_NOTHING;
 	params_replace(s->peer.world->params, &c->params, params_hold(s->params));
@@ -204,27 +219,38 @@ static void params_row(struct server *s, const struct pg_frame *row)
 }
 
 const struct server_task task_params = {
-	.name = "parameters", .words = "setting the client's parameters", .states = TASK_IN(ACTIVE), .keeps_error = true,
-	.is_cancelable = true, .on_row = params_row, .on_done = params_done,
+	.name = "parameters",
+	.words = "setting the client's parameters",
+	.states = TASK_IN(ACTIVE),
+	.keeps_error = true,
+	.is_cancelable = true,
+	.on_row = params_row,
+	.on_done = params_done,
 };
 
 const struct server_task task_encoding = {
-	.name = "parameters", .words = "setting the client's encoding", .states = TASK_IN(ACTIVE), .keeps_error = true,
-	.is_cancelable = true, .on_done = encoding_done,
+	.name = "parameters",
+	.words = "setting the client's encoding",
+	.states = TASK_IN(ACTIVE),
+	.keeps_error = true,
+	.is_cancelable = true,
+	.on_done = encoding_done,
 };
 
-/* The statements of DISCARD ALL, except that prepared statements, which clients share, are kept. A row without columns says that a function has
-   prepared a statement by SQL: then the server is of no use to other clients. */
-static const char reset[] =
-	"CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();RESET ALL;DISCARD TEMP;DISCARD SEQUENCES;"
-	"SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql;";
+/* The statements of DISCARD ALL, except that prepared statements, which clients share, are kept. A
+   row without columns says that a function has prepared a statement by SQL: then the server is of
+   no use to other clients. */
+static const char restore_reset[] =
+	"CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();RESET ALL;DISCARD "
+	"TEMP;DISCARD SEQUENCES;SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql;";
 
 bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_set)
 {
 	struct world *w = s->peer.world;
 	struct bytes sql = BYTES_EMPTY;
 	const struct params *has = s->params, *encoded;
-	const char *encoding = params_get(has, PARAM_CLIENT_ENCODING), *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
+	const char *encoding = params_get(has, PARAM_CLIENT_ENCODING),
+		   *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
 	const char *role = params_other_value(c->params, PARAMS_ROLE);
 	bool is_unknown = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE), is_ascii = true;
 	/* some parameters can be set only by the role that the session began with */
@@ -236,14 +262,15 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		session_functions_ask(s);
 		return false;
 	}
-	if (role_moves && (s->session.unknown & UNKNOWN_ROLE || params_other_value(has, PARAMS_ROLE))) {
+	if (role_moves &&
+	    (s->session.unknown & UNKNOWN_ROLE || params_other_value(has, PARAMS_ROLE))) {
 		bytes_append_text(&sql, "SELECT ");
 		role_sql(s->session.role, false, &sql);
 		bytes_append_u8(&sql, ';');
 		changes++;
 	}
 	if (s->session.unknown & UNKNOWN_SESSION) {
-		bytes_append_text(&sql, reset);
+		bytes_append_text(&sql, restore_reset);
 		changes++;
 		has = s->pooled.startup;
 		is_unknown = false;
@@ -279,7 +306,8 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		server_run_and_free(s, &task_params, &sql);
 		return false;
 	}
-	/* the server reads the whole query in its present encoding: a query of its own sets the encoding, which is a plain word */
+	/* the server reads the whole query in its present encoding: a query of its own sets the
+	   encoding, which is a plain word */
 	bytes_free(&sql);
 	encoded = params_with(w->params, s->params, PARAM_CLIENT_ENCODING, wanted);
 	if (!encoded) {

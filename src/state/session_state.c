@@ -1,31 +1,40 @@
 /*
- * The state of a client's session, with session_state = full: state that a client makes in one transaction is there in its next transaction, on any
- * server, and no other client sees it.
+ * The state of a client's session, with session_state = full: state that a client makes in one
+ * transaction is there in its next transaction, on any server, and no other client sees it.
  *
- * Parameters and the role are restored on the client's next server (session_restore.c). Other state pins the server: the client keeps it between
- * transactions as long as it has state there that cannot move (tbl/session_fact.tbl).
+ * Parameters and the role are restored on the client's next server (session_restore.c). Other state
+ * pins the server: the client keeps it between transactions as long as it has state there that
+ * cannot move (tbl/session_fact.tbl).
  *
- * The server is asked for the state, because SQL cannot be understood completely: a SET may be rolled back, be one of many statements of a text, or
- * be in a function. It is asked at the end of a link, before another client gets the server, and only for facts that may have changed
+ * The server is asked for the state, because SQL cannot be understood completely: a SET may be
+ * rolled back, be one of many statements of a text, or be in a function. It is asked at the end of
+ * a link, before another client gets the server, and only for facts that may have changed
  * (session.doubts):
  *
- *	- after command tags: SET, RESET, CREATE, PREPARE, LISTEN and similar ones; DO and CALL may have done anything;
- *	- after words in texts: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and names of functions with such words
- *	  in their sources (session_functions.c). A prepared statement with such a text may be executed in any later link of its
- *	  client, so the server is asked at the end of each of them (session->calls).
+ *	- after command tags: SET, RESET, CREATE, PREPARE, LISTEN and similar ones; DO and CALL may
+ *	  have done anything;
+ *	- after words in texts: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and
+ *	  names of functions with such words in their sources (session_functions.c). A prepared
+ *	  statement with such a text may be executed in any later link of its client, so the server
+ *	  is asked at the end of each of them (session->calls).
  *
- * While the server is pinned, the end of a pin is noticed likewise: DROP TABLE, CLOSE, UNLISTEN, pg_advisory_unlock.
+ * While the server is pinned, the end of a pin is noticed likewise: DROP TABLE, CLOSE, UNLISTEN,
+ * pg_advisory_unlock.
  *
- * The answer contains the parameters of the client from then on (struct params). The view pg_settings shows the parameters that are set in a session,
- * except those with a dot that no extension has defined. These are asked for by name; the names come from the client's texts.
+ * The answer contains the parameters of the client from then on (struct params). The view
+ * pg_settings shows the parameters that are set in a session, except those with a dot that no
+ * extension has defined. These are asked for by name; the names come from the client's texts.
  *
- * The server cannot be asked for some state: a parameter whose name is not in the text (set_config($1, ...)), LOAD, a connection of dblink,
- * setseed. It pins the server until the client leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by
- * names in no text are taken away by RESET ALL, before another client gets the server (session.unproven_by). Therefore the state of each server
- * without a client is known, or the server is reset before it is lent again.
+ * The server cannot be asked for some state: a parameter whose name is not in the text
+ * (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the server until the client
+ * leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by
+ * names in no text are taken away by RESET ALL, before another client gets the server
+ * (session.unproven_by). Therefore the state of each server without a client is known, or the
+ * server is reset before it is lent again.
  *
- * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is not examined: then the server is asked for
- * everything, and if a command has set parameters, the client keeps its server.
+ * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is
+ * not examined: then the server is asked for everything, and if a command has set parameters, the
+ * client keeps its server.
  */
 #include "state/session_state.h"
 
@@ -51,7 +60,8 @@
 /* Facts that the server can be asked for. */
 enum {
 	ASKABLE = 0
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) | (ask != ASK_NOT ? PIN_##id : 0)
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+	| (ask != ASK_NOT ? PIN_##id : 0)
 #define SESSION_FACT(id, texts, set_by, ended_by, ask) | (ask != ASK_NOT ? FACT_##id : 0)
 #include "tbl/session_fact.tbl"
 };
@@ -67,7 +77,8 @@ static void log_pins(struct client *c, unsigned pins)
 	if (!fresh)
 		return;
 	c->session->pins_logged |= (uint8_t)fresh;
-	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)), pins_text(fresh, text));
+	log_info("%s keeps its server connection: %s", client_text(c, who, sizeof(who)),
+		 pins_text(fresh, text));
 }
 
 void session_pin(struct client *c, unsigned pins)
@@ -91,7 +102,8 @@ void session_keep_server(struct client *c, enum pin why, const char *words)
 
 	if (c->pooled.pins & why)
 		return;
-	log_info("%s keeps its server connection until it leaves: %s", client_text(c, who, sizeof(who)), words);
+	log_info("%s keeps its server connection until it leaves: %s",
+		 client_text(c, who, sizeof(who)), words);
 	if (c->session)
 		c->session->pins_logged |= (uint8_t)why;
 	session_pin(c, c->pooled.pins | why);
@@ -103,7 +115,8 @@ bool session_must_yield(const struct client *c)
 	int64_t most = pool->allowed.max_pinned;
 
 	return session_values_may_yield(c) &&
-	       (pools_is_paused(pool->pools, pool->database) || pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
+	       (pools_is_paused(pool->pools, pool->database) ||
+		pools_is_paused(pool->pools, NULL) || pool->pools->draining == POOL_DRAIN_SERVERS ||
 		c->pooled.link->close_reason != REASON_NONE || (most > 0 && pool->pinned > most));
 }
 
@@ -119,8 +132,10 @@ bool session_state_keeps_server(struct client *c)
 	}
 	if (!c->pooled.pins)
 		return false;
-	/* each later write would fail; relay/reads.c sends texts that pin to the primary, but not all of them can be recognised */
-	if (c->pooled.splits && c->pooled.link->host && c->pooled.link->host->evidence.claim == CLAIM_STANDBY)
+	/* each later write would fail; relay/reads.c sends texts that pin to the primary, but not
+	   all of them can be recognised */
+	if (c->pooled.splits && c->pooled.link->host &&
+	    c->pooled.link->host->evidence.claim == CLAIM_STANDBY)
 		client_end(c, REASON_PINNED_STANDBY, pins_text(c->pooled.pins, text));
 	if (!c->session || c->session->pin_is_granted)
 		return true;
@@ -147,7 +162,8 @@ static void name_parameter(void *context, const char *name)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 }
 
-/* Functions were looked up when the statements were prepared. If functions have changed since, the statements may change anything. */
+/* Functions were looked up when the statements were prepared. If functions have changed since, the
+   statements may change anything. */
 void session_note_prepared(struct server *s, struct client *c)
 {
 	struct client_session *state = c->session;
@@ -188,12 +204,14 @@ void session_state_begin(struct server *s, struct client *c)
 	if (may_keep && !c->keeps_state)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_clear_doubt(s, UINT16_MAX);
-	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored = s->session.has_failed = s->session.is_filled = false;
+	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored =
+		s->session.has_failed = s->session.is_filled = false;
 	/* nearly every client does nothing with sequences */
 	if (s->session.values_of != c->peer.id || (c->keeps_state && session_values_matter(c)))
 		session_values_begin(s, c, c->keeps_state);
 	/* the texts of other clients are not examined */
-	if (!list_is_empty(&c->peer.world->listeners) && (c->keeps_state ? c->session->notifies : !c->shares_server))
+	if (!list_is_empty(&c->peer.world->listeners) &&
+	    (c->keeps_state ? c->session->notifies : !c->shares_server))
 		s->notifies = true;
 	if (!c->keeps_state)
 		return;
@@ -216,7 +234,8 @@ static unsigned doubts_of(unsigned said)
 	if (said & TEXT_CUT)
 		return ASKABLE;
 	return 0
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) | (said & (texts) ? (unsigned)PIN_##id : 0u)
+#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+	| (said & (texts) ? (unsigned)PIN_##id : 0u)
 #define SESSION_FACT(id, texts, set_by, ended_by, ask) | (said & (texts) ? (unsigned)FACT_##id : 0u)
 #include "tbl/session_fact.tbl"
 		;
@@ -231,13 +250,15 @@ static NEVER_INLINE void note_first_prepared(struct client *c)
 }
 
 /* A statement without effects is prepared. */
-static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct client *c, enum text_of of)
+static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct client *c,
+					      enum text_of of)
 {
 	struct client_session *state = c->session;
 
 	if (of == TEXT_OF_UNNAMED) {
 		state->unnamed_fills = false;
-		/* an error before this Parse makes the server skip it: then the unnamed statement stays, with its effects */
+		/* an error before this Parse makes the server skip it: then the unnamed statement
+		   stays, with its effects */
 		if (state->unnamed_calls && ledger_is_empty(&s->ledger))
 			state->unnamed_calls = 0;
 	}
@@ -246,7 +267,8 @@ static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct cli
 }
 
 /* The statement may be executed in any later link. */
-static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts, enum text_of of)
+static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts,
+			  enum text_of of)
 {
 	note_plain_prepared(s, c, of);
 	if (of == TEXT_OF_UNNAMED) {
@@ -265,16 +287,19 @@ static void note_prepared(const struct server *s, struct client *c, unsigned sai
 /* ---- the search of texts ---- */
 
 /*
- * A text of 128 KB that is full of names takes a millisecond. Therefore a client reads its texts only up to its share of a turn (world->words_left), and
- * continues in the next turn, as it does with messages (relay/from_client.c). Short texts are read at once, and need no memory.
+ * A text of 128 KB that is full of names takes a millisecond. Therefore a client reads its texts
+ * only up to its share of a turn (world->words_left), and continues in the next turn, as it does
+ * with messages (relay/from_client.c). Short texts are read at once, and need no memory.
  */
-#define SHORT_TEXT 4096		/* bytes of a text for which state_text_tells() may be called repeatedly */
+/* bytes of a text for which state_text_tells() may be called repeatedly */
+#define SHORT_TEXT 4096
 
 enum search { SEARCH_CALLS, SEARCH_FUNCTIONS, SEARCH_NOTIFIERS, SEARCH_WORDS };
 
 struct text_progress {
 	size_t size;			/* of the text */
-	unsigned readings;		/* of the functions of the database, plus one; 0: the functions are not known */
+	/* of the functions of the database, plus one; 0: the functions are not known */
+	unsigned readings;
 	struct text_calls calls;	/* SEARCH_CALLS */
 	struct text_search searches[SEARCH_WORDS];
 	struct text_reading words;	/* SEARCH_WORDS */
@@ -284,23 +309,32 @@ struct text_progress {
 	bool may_notify;		/* SEARCH_NOTIFIERS */
 };
 
-/* Goes on with the search, or begins it if the text or the functions have changed. `told`: from state_text_tells(). */
-static void begin_search(struct text_progress *p, const struct client *c, size_t size, unsigned told)
+/* Goes on with the search, or begins it if the text or the functions have changed. `told`: from
+   state_text_tells(). */
+static void begin_search(struct text_progress *p, const struct client *c, size_t size,
+			 unsigned told)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
-	unsigned readings = session_functions_are_known(c->pooled.pool) ? info->functions->readings + 1 : 0;
+	unsigned readings = session_functions_are_known(c->pooled.pool)
+				    ? info->functions->readings + 1
+				    : 0;
 
 	if (p->size != size || p->readings != readings)
-		*p = (struct text_progress){ .size = size, .readings = readings,
-					     .calls.is_plain = !(told & TEXT_TELLS_CALLS) && size <= SHORT_TEXT };
+		*p = (struct text_progress){ .size = size,
+					     .readings = readings,
+					     .calls.is_plain = !(told & TEXT_TELLS_CALLS) &&
+							       size <= SHORT_TEXT };
 	p->is_unproven |= readings == 0;
 }
 
 /* Runs one search. False: the share of this turn is used up. */
-static bool search(struct text_progress *p, enum search which, struct client *c, const uint8_t *text, size_t size)
+static bool session_search(struct text_progress *p, enum search which, struct client *c,
+			   const uint8_t *text, size_t size)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
-	struct text_search *s = which == SEARCH_WORDS ? &p->words.search : which == SEARCH_CALLS ? &p->calls.search : &p->searches[which];
+	struct text_search *s = which == SEARCH_WORDS	? &p->words.search
+				: which == SEARCH_CALLS ? &p->calls.search
+							: &p->searches[which];
 
 	if (s->is_over)
 		return true;
@@ -309,20 +343,25 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
-		/* functions that are not known now may be unknown to the next reading, too: only those of PostgreSQL count */
-		p->calls_unknown |= !state_functions_know_calls(p->readings > 0 ? info->functions->all : NULL, &p->calls, text, size);
+		/* functions that are not known now may be unknown to the next reading, too: only
+		   those of PostgreSQL count */
+		p->calls_unknown |= !state_functions_know_calls(
+			p->readings > 0 ? info->functions->all : NULL, &p->calls, text, size);
 		p->is_unproven |= p->calls_unknown;
 		break;
 	case SEARCH_WORDS:
 		state_text_read(&p->words, text, size, name_parameter, c);
 		break;
 	case SEARCH_FUNCTIONS:
-		/* `told` has the names of functions that were found in earlier texts of this client */
+		/* `told` has the names of functions that were found in earlier texts of this
+		   client */
 		if (c->session->told_of != info->functions->readings) {
 			c->session->told = (struct state_names){ { 0 } };
 			c->session->told_of = info->functions->readings;
 		}
-		p->of_functions |= state_functions_read(session_functions_of(c->pooled.pool), s, text, size, &c->session->told, name_parameter, c);
+		p->of_functions |= state_functions_read(session_functions_of(c->pooled.pool), s,
+							text, size, &c->session->told,
+							name_parameter, c);
 		break;
 	case SEARCH_NOTIFIERS:
 		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
@@ -334,7 +373,8 @@ static bool search(struct text_progress *p, enum search which, struct client *c,
 }
 
 /* Notes what the text may change. False: it must wait; see session_state_text(). */
-static bool note_words(struct server *s, struct client *c, const struct text_progress *p, const uint8_t *text, size_t size, enum text_of of)
+static bool note_words(struct server *s, struct client *c, const struct text_progress *p,
+		       const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct notify_client *h = c->session->notify_client;
 	unsigned said = p->words.said | p->of_functions, doubts;
@@ -344,30 +384,40 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
 	/* such a function may have been made a moment ago: its temporary tables must not be lost */
 	doubts = p->calls_unknown ? ASKABLE : doubts_of(said);
-	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a command: the server must LISTEN to its channels first.
-	   LISTEN takes effect with the commit, so this is not possible in a transaction or within a batch. */
-	if (c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) && h && !s->session.channels_restored && !s->ledger.open &&
+	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a
+	   command: the server must LISTEN to its channels first. LISTEN takes effect with the
+	   commit, so this is not possible in a transaction or within a batch. */
+	if (c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) && h &&
+	    !s->session.channels_restored && !s->ledger.open &&
 	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
 	c->session->sets_values |= said & TEXT_SETS_VALUES;
-	if (said & TEXT_READS_SEQUENCES && !session_values_claim(s, c, said, p->of_functions, of, is_unproven || said & TEXT_PREPARES))
+	if (said & TEXT_READS_SEQUENCES &&
+	    !session_values_claim(s, c, said, p->of_functions, of,
+				  is_unproven || said & TEXT_PREPARES))
 		return false;
-	/* such a text draws no values, unless a function of the database has the name of one of its words */
-	is_of_values = p->words.said & TEXT_READS_SEQUENCES && !(p->of_functions & TEXT_DRAWS) && values_text_read(text, size, &values);
+	/* such a text draws no values, unless a function of the database has the name of one of its
+	   words */
+	is_of_values = p->words.said & TEXT_READS_SEQUENCES && !(p->of_functions & TEXT_DRAWS) &&
+		       values_text_read(text, size, &values);
 	s->session.is_filled = said & TEXT_SETS_NULL || is_of_values;
-	/* A text that may be filled is examined twice: the first time must not put the kept values in doubt, or the second one asks for them again. */
+	/* A text that may be filled is examined twice: the first time must not put the kept values
+	   in doubt, or the second one asks for them again. */
 	s->session.values_are_own &= s->session.is_filled;
 	session_add_doubt(s, doubts);
 	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
-	if (!is_of_values &&
-	    (said & TEXT_DRAWS || (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) || (c->session->values && is_unproven)))
+	if (!is_of_values && (said & TEXT_DRAWS ||
+			      (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) ||
+			      (c->session->values && is_unproven)))
 		session_values_keep(c);
 	if (said & TEXT_SETS_UNNAMED)
 		session_keep_server(c, PIN_PARAMETERS, said & TEXT_SETS_ODDLY_NAMED ?
 				    "it sets a parameter whose name pgweir cannot keep" :
 				    "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS) {
-		session_keep_server(c, PIN_LIBRARY, "it uses dblink_connect, setseed, SET seed, isn_weak, a replication origin or LOAD");
+		session_keep_server(c, PIN_LIBRARY,
+				    "it uses dblink_connect, setseed, SET seed, isn_weak, a "
+				    "replication origin or LOAD");
 		/* nothing undoes the effect for another client */
 		if (s->pooled.close_reason == REASON_NONE)
 			s->pooled.close_reason = REASON_STATE_STAYS;
@@ -377,12 +427,16 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (is_unproven)
 		server_note_unproven(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
-		note_prepared(s, c, said, (p->calls_unknown ? doubts_of(said) | PIN_TEMPORARY : doubts) |
-			      (is_unproven ? CALLS_ANYTHING : 0u) | (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u), of);
+		note_prepared(s, c, said,
+			      (p->calls_unknown ? doubts_of(said) | PIN_TEMPORARY : doubts) |
+				      (is_unproven ? CALLS_ANYTHING : 0u) |
+				      (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u),
+			      of);
 	return true;
 }
 
-/* Notes whether the text may send notifications. A statement with a name may send them in later links, and to listeners that come later. */
+/* Notes whether the text may send notifications. A statement with a name may send them in later
+   links, and to listeners that come later. */
 static void note_notifier(struct server *s, struct client *c, enum text_of of, bool may_notify)
 {
 	if (of == TEXT_OF_UNNAMED && ledger_is_empty(&s->ledger))
@@ -393,26 +447,34 @@ static void note_notifier(struct server *s, struct client *c, enum text_of of, b
 	s->notifies |= !list_is_empty(&c->peer.world->listeners);
 }
 
-/* Searches the text, for words too if it `tells`; sets *tells if other reasons need the words. False: the search continues in the next turn. */
-static bool search_text(struct text_progress *p, struct client *c, const uint8_t *text, size_t size, bool notifies, bool calls, bool *tells)
+/* Searches the text, for words too if it `tells`; sets *tells if other reasons need the words.
+   False: the search continues in the next turn. */
+static bool search_text(struct text_progress *p, struct client *c, const uint8_t *text, size_t size,
+			bool notifies, bool calls, bool *tells)
 {
-	if (calls && !search(p, SEARCH_CALLS, c, text, size))
+	if (calls && !session_search(p, SEARCH_CALLS, c, text, size))
 		return false;
-	*tells |= p->is_unproven || session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears;
-	return (!*tells || (search(p, SEARCH_WORDS, c, text, size) &&
-			    (!session_functions_of(c->pooled.pool) || search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
-	       (!notifies || p->is_unproven || search(p, SEARCH_NOTIFIERS, c, text, size));
+	*tells |= p->is_unproven || session_functions_of(c->pooled.pool) ||
+		  c->pooled.pool->reads_sequences || c->hears;
+	return (!*tells || (session_search(p, SEARCH_WORDS, c, text, size) &&
+			    (!session_functions_of(c->pooled.pool) ||
+			     session_search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
+	       (!notifies || p->is_unproven || session_search(p, SEARCH_NOTIFIERS, c, text, size));
 }
 
-static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of, unsigned told)
+static NEVER_INLINE enum verdict session_read_text(struct server *s, struct client *c,
+						   const uint8_t *text, size_t size,
+						   enum text_of of, unsigned told)
 {
-	struct text_progress short_text = { 0 }, *p = c->session->progress ? c->session->progress : &short_text;
+	struct text_progress short_text = { 0 },
+			     *p = c->session->progress ? c->session->progress : &short_text;
 	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners);
 	/* a statement with a name may fill columns in later links, when the pool reads sequences */
 	bool tells = told & TEXT_TELLS_WORDS || of == TEXT_OF_NAMED;
 
 	begin_search(p, c, size, told);
-	while (!search_text(p, c, text, size, notifies, told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {
+	while (!search_text(p, c, text, size, notifies,
+			    told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {
 		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {
 			*p = short_text;
 			c->session->progress = p;
@@ -435,13 +497,17 @@ static NEVER_INLINE enum verdict read_text(struct server *s, struct client *c, c
 	return VERDICT_PASS;
 }
 
-enum verdict session_state_text(struct server *s, struct client *c, const uint8_t *text, size_t size, enum text_of of)
+enum verdict session_state_text(struct server *s, struct client *c, const uint8_t *text,
+				size_t size, enum text_of of)
 {
-	unsigned tells = size > SHORT_TEXT && c->session->progress ? TEXT_TELLS_WORDS | TEXT_TELLS_CALLS : state_text_tells(text, size);
+	unsigned tells = size > SHORT_TEXT && c->session->progress
+				 ? TEXT_TELLS_WORDS | TEXT_TELLS_CALLS
+				 : state_text_tells(text, size);
 
-	if (tells || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners) ||
-	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
-		return read_text(s, c, text, size, of, tells);
+	if (tells || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED ||
+	    !list_is_empty(&c->peer.world->listeners) || session_functions_of(c->pooled.pool) ||
+	    c->pooled.pool->reads_sequences || c->hears)
+		return session_read_text(s, c, text, size, of, tells);
 	if (of != TEXT_OF_QUERY)
 		note_plain_prepared(s, c, of);
 	return VERDICT_PASS;
@@ -449,7 +515,8 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 
 void session_text_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
 {
-	if (s->session.unknown & UNKNOWN_SEQUENCES || (c->session->values && !session_values_are_known(s, c)))
+	if (s->session.unknown & UNKNOWN_SEQUENCES ||
+	    (c->session->values && !session_values_are_known(s, c)))
 		session_values_prepare(s, c, text, size);
 	else
 		session_restore_channels(s, c);
@@ -460,12 +527,15 @@ static const char *first_value(void *context, const char *name)
 	const struct client *c = context;
 	int index = params_index(c->peer.world->params, name);
 
-	return index >= 0 ? params_get(c->session->first, index) : params_other_value(c->session->first, name);
+	return index >= 0 ? params_get(c->session->first, index)
+			  : params_other_value(c->session->first, name);
 }
 
-bool session_state_fill(struct server *s, struct client *c, const uint8_t *text, size_t size, bool is_query, struct bytes *filled)
+bool session_state_fill(struct server *s, struct client *c, const uint8_t *text, size_t size,
+			bool is_query, struct bytes *filled)
 {
-	return (is_query && session_values_fill(s, c, text, size, filled)) || state_text_fill_nulls(text, size, first_value, c, filled);
+	return (is_query && session_values_fill(s, c, text, size, filled)) ||
+	       state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
 /* The facts that a command with this tag may have changed. */
@@ -490,7 +560,8 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 
 	/* the client has left, and no client can get its state */
 	if (!c && s->pooled.state == SERVER_FINISHING && pool_keeps_state(s->pooled.pool)) {
-		session_add_doubt(s, doubts_of_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
+		session_add_doubt(s,
+				  doubts_of_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
 		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->listeners);
 	}
 	if (!c || !c->keeps_state)
@@ -510,19 +581,24 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		session_values_forget(s, c);
 	if (c->session->values) {
-		c->session->values->drops |= tag == TAG_CODE || tag == TAG_DROP || tag == TAG_DISCARD || tag == TAG_CREATE || tag == TAG_DEFINE;
+		c->session->values->drops |= tag == TAG_CODE || tag == TAG_DROP ||
+					     tag == TAG_DISCARD || tag == TAG_CREATE ||
+					     tag == TAG_DEFINE;
 		if (tag == TAG_CODE)
 			session_values_keep(c);
 	}
 	if (tag == TAG_LOAD)
 		session_keep_server(c, PIN_LIBRARY, "it uses LOAD");
 	if (s->session.text_was_cut && tag != TAG_ALTER && tag != TAG_ALTER_SESSIONS)
-		session_keep_server(c, PIN_PARAMETERS, "its query is too long to be searched for the names of parameters");
+		session_keep_server(
+			c, PIN_PARAMETERS,
+			"its query is too long to be searched for the names of parameters");
 }
 
 /* ---- the handover ---- */
 
-bool session_state_unpack(struct client *c, const struct client_session *facts, const struct params *first, const char *names, size_t size)
+bool session_state_unpack(struct client *c, const struct client_session *facts,
+			  const struct params *first, const char *names, size_t size)
 {
 	struct client_session *state = mem_try(sizeof(*state));
 
@@ -534,7 +610,8 @@ bool session_state_unpack(struct client *c, const struct client_session *facts, 
 	if (size > 0 && names[size - 1] != '\0')
 		return false;
 	for (size_t at = 0; at < size; at += strlen(names + at) + 1) {
-		if (!strchr(names + at, '.') || params_kind_of(names + at) != PARAMS_SETTABLE || !session_will_ask_for(state, names + at))
+		if (!strchr(names + at, '.') || params_kind_of(names + at) != PARAMS_SETTABLE ||
+		    !session_will_ask_for(state, names + at))
 			return false;
 	}
 	return !state->names.failed;

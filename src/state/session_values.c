@@ -1,31 +1,41 @@
 /*
  * The last values that clients have drawn from sequences, for currval and lastval.
  *
- * PostgreSQL keeps these values in the session, and no query sets them. If no client of a pool asks for them, the clients of a server share its
- * session, and pgweir does not know whose values the session has (values_of). The rest of this file is for pools in which a client has asked
+ * PostgreSQL keeps these values in the session, and no query sets them. If no client of a pool asks
+ * for them, the clients of a server share its session, and pgweir does not know whose values the
+ * session has (values_of). The rest of this file is for pools in which a client has asked
  * (pool->reads_sequences):
  *
- *	- A server discards the values of other clients when it is assigned (UNKNOWN_SEQUENCES). The first client may ask in a transaction in which
- *	  it has drawn a value. It gets the value if the server proves that the client has drawn it (session.drawn); otherwise all values are discarded
- *	  before the client's text, which then gets error 55000.
- *	- A client that may have drawn values keeps its server (PIN_SEQUENCE) until another client needs the server.
- *	- Then the server is asked for all values (task_values), and pgweir keeps them (client_session.values). From now on the client keeps no server
- *	  for its values: the server is asked at the end of each transaction that may have drawn values.
- *	- A text that is one call of currval or lastval (pg/values_text.h) is sent with the value in its place, and any other text as it is: the session
- *	  has the values that the client has drawn since the link began, or answers with error 55000, which gets a hint.
+ *	- A server discards the values of other clients when it is assigned (UNKNOWN_SEQUENCES). The
+ *	  first client may ask in a transaction in which it has drawn a value. It gets the value if
+ *	  the server proves that the client has drawn it (session.drawn); otherwise all values are
+ *	  discarded before the client's text, which then gets error 55000.
+ *	- A client that may have drawn values keeps its server (PIN_SEQUENCE) until another client
+ *	  needs the server.
+ *	- Then the server is asked for all values (task_values), and pgweir keeps them
+ *	  (client_session.values). From now on the client keeps no server for its values: the server
+ *	  is asked at the end of each transaction that may have drawn values.
+ *	- A text that is one call of currval or lastval (pg/values_text.h) is sent with the value in
+ *	  its place, and any other text as it is: the session has the values that the client has
+ *	  drawn since the link began, or answers with error 55000, which gets a hint.
  *
- * A value that the client has drawn in this link replaces the kept one. Therefore the server is asked before such a text, too, if the client may have
- * drawn values since the last time: in its transaction only for the sequences that are locked by it, or have a kept value. A sequence with neither is
- * in the session, which the expression asks last:
+ * A value that the client has drawn in this link replaces the kept one. Therefore the server is
+ * asked before such a text, too, if the client may have drawn values since the last time: in its
+ * transaction only for the sequences that are locked by it, or have a kept value. A sequence with
+ * neither is in the session, which the expression asks last:
  *
- *	SELECT currval('s')	->	SELECT CASE WHEN ('s')::regclass::oid = 16400 THEN 7 ... ELSE currval('s') END AS currval
+ *	SELECT currval('s')	->	SELECT CASE WHEN ('s')::regclass::oid = 16400 THEN 7 ...
+ *					ELSE currval('s') END AS currval
  *
- * A prepared statement is parsed again in this form before each Bind (prepared/request.c), because the value changes.
+ * A prepared statement is parsed again in this form before each Bind (prepared/request.c), because
+ * the value changes.
  *
- * lastval has no OID. pgweir notes all sequences with the same value (is_last), and the answer is known as long as they are equal. setval and
- * nextval in a later link then change lastval as they do in one session.
+ * lastval has no OID. pgweir notes all sequences with the same value (is_last), and the answer is
+ * known as long as they are equal. setval and nextval in a later link then change lastval as they
+ * do in one session.
  *
- * Invariant: while a client has kept values and no PIN_SEQUENCE, the session of its server has no value that is newer.
+ * Invariant: while a client has kept values and no PIN_SEQUENCE, the session of its server has no
+ * value that is newer.
  */
 #include "state/session_values.h"
 
@@ -41,11 +51,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEQUENCES_MOST 1000	/* of a database: if the role may use more of them, no values are kept */
+/* of a database: if the role may use more of them, no values are kept */
+#define SEQUENCES_MOST 1000
 #define SEQUENCES_MORE "1001"
 #define LOCK_TIMEOUT "10ms"		/* a sequence may be locked by ALTER SEQUENCE or TRUNCATE */
-#define HINT "Another client has got the server connection since this value was drawn. pgweir then answers only SELECT lastval() and SELECT currval('name') " \
-	     "alone in a text; INSERT ... RETURNING needs no such answer."
+#define HINT \
+	"Another client has got the server connection since this value was drawn. pgweir then " \
+	"answers only SELECT lastval() and SELECT currval('name') " \
+	"alone in a text; INSERT ... RETURNING needs no such answer."
 
 void session_values_keep(struct client *c)
 {
@@ -69,9 +82,11 @@ void session_values_begin(struct server *s, struct client *c, bool keeps_state)
 		}
 		if (reads && s->session.values_of != 0)
 			session_set_unknown(s, UNKNOWN_SEQUENCES);
-		s->session.values_of = s->session.values_of == 0 && keeps_state ? c->peer.id : VALUES_MIXED;
+		s->session.values_of = s->session.values_of == 0 && keeps_state ? c->peer.id
+										: VALUES_MIXED;
 	}
-	if (keeps_state && (state->draws || (reads && state->fills) || (state->values && state->unnamed_fills)))
+	if (keeps_state &&
+	    (state->draws || (reads && state->fills) || (state->values && state->unnamed_fills)))
 		session_values_keep(c);
 	/* nothing has been executed yet */
 	if (keeps_state && state->values) {
@@ -118,11 +133,14 @@ static bool add_value(struct sequence_values *v, uint32_t oid, int64_t value, bo
 	if (!all)
 		return false;
 	v->all = all;
-	v->all[v->count++] = (struct sequence_value){ .oid = oid, .value = value, .is_last = is_last };
+	v->all[v->count++] = (struct sequence_value){ .oid = oid,
+						      .value = value,
+						      .is_last = is_last };
 	return true;
 }
 
-/* Reads "oid:value," or "oid:,", where the value could not be read. False: malformed, or no memory. */
+/* Reads "oid:value," or "oid:,", where the value could not be read. False: malformed, or no
+   memory. */
 static bool take_value(struct sequence_values *v, const char **at, bool has_last, int64_t last)
 {
 	char *end;
@@ -145,7 +163,8 @@ static bool take_value(struct sequence_values *v, const char **at, bool has_last
 	return !is_known || add_value(v, (uint32_t)oid, value, has_last ? value == last : is_last);
 }
 
-/* The answer of task_values is "last;count;values": `last` is the value of lastval, nothing if the session has none, or "?". */
+/* The answer of task_values is "last;count;values": `last` is the value of lastval, nothing if the
+   session has none, or "?". */
 static bool take_values(struct sequence_values *v, const char *answer)
 {
 	bool has_last = *answer != ';' && *answer != '?', is_unknown = *answer == '?';
@@ -169,21 +188,31 @@ static bool take_values(struct sequence_values *v, const char *answer)
 
 #define IS_NOT_DEFINED "EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL;WHEN OTHERS THEN "
 
-/* Appends a DO block that leaves the answer in a parameter until the end of the transaction. An undefined value is an error, which only a block of
-   PL/pgSQL can catch; caught errors are in no log. `from`: SQL that returns the OIDs of the sequences. */
+/* Appends a DO block that leaves the answer in a parameter until the end of the transaction. An
+   undefined value is an error, which only a block of PL/pgSQL can catch; caught errors are in no
+   log. `from`: SQL that returns the OIDs of the sequences. */
 static void append_question(struct bytes *sql, const char *from)
 {
-	bytes_append_format(sql,
-		"DO $pgweir$DECLARE o pg_catalog.oid;v pg_catalog.int8;l pg_catalog.text:='';r pg_catalog.text:='';n pg_catalog.int8:=0;BEGIN "
+	bytes_append_format(
+		sql,
+		"DO $pgweir$DECLARE o pg_catalog.oid;v pg_catalog.int8;l pg_catalog.text:='';r "
+		"pg_catalog.text:='';n pg_catalog.int8:=0;BEGIN "
 		"BEGIN l:=pg_catalog.lastval();" IS_NOT_DEFINED "l:='?';END;"
 		"FOR o IN %s LOOP n:=n OPERATOR(pg_catalog.+) 1;"
-		"BEGIN v:=pg_catalog.currval(o);r:=pg_catalog.concat(r,o,':',v,',');" IS_NOT_DEFINED "r:=pg_catalog.concat(r,o,':,');END;END LOOP;"
-		"PERFORM pg_catalog.set_config('pgweir.values',pg_catalog.concat(l,';',n,';',r),true);END$pgweir$;"
-		"SELECT pg_catalog.current_setting('pgweir.values')", from);
+		"BEGIN v:=pg_catalog.currval(o);r:=pg_catalog.concat(r,o,':',v,',');" IS_NOT_DEFINED
+		"r:=pg_catalog.concat(r,o,':,');END;END LOOP;"
+		"PERFORM "
+		"pg_catalog.set_config('pgweir.values',pg_catalog.concat(l,';',n,';',r),true);END$"
+		"pgweir$;"
+		""
+		"SELECT pg_catalog.current_setting('pgweir.values')",
+		from);
 }
 
-/* Appends the sequences with a kept value to the question, and sends it. If the role may not read one of them, its value is dropped: it may be old. */
-static void send_question_of_kept(struct server *s, const struct sequence_values *v, struct bytes *sql, struct bytes *from)
+/* Appends the sequences with a kept value to the question, and sends it. If the role may not read
+   one of them, its value is dropped: it may be old. */
+static void send_question_of_kept(struct server *s, const struct sequence_values *v,
+				  struct bytes *sql, struct bytes *from)
 {
 	for (unsigned i = 0; v && i < v->count; i++)
 		bytes_append_format(from, " UNION SELECT '%u'::pg_catalog.oid", v->all[i].oid);
@@ -195,15 +224,21 @@ static void send_question_of_kept(struct server *s, const struct sequence_values
 	server_run_and_free(s, &task_values, sql);
 }
 
-/* All sequences that the client may read, and those with a kept value: SET ROLE may have taken the right since then. */
+/* All sequences that the client may read, and those with a kept value: SET ROLE may have taken the
+   right since then. */
 static void ask_all(struct server *s, const struct sequence_values *v)
 {
 	struct bytes from = BYTES_EMPTY, sql = BYTES_EMPTY;
 
-	bytes_append_text(&sql, "SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('lock_timeout','" LOCK_TIMEOUT "',true);");
-	bytes_append_text(&from,
-		"(SELECT c.oid FROM pg_catalog.pg_class c WHERE CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN "
-		"pg_catalog.has_sequence_privilege(c.oid,'USAGE,SELECT') END LIMIT " SEQUENCES_MORE ")");
+	bytes_append_text(&sql, "SELECT "
+				"pg_catalog.set_config('statement_timeout','0',true),pg_catalog."
+				"set_config('lock_timeout','" LOCK_TIMEOUT "',true);");
+	bytes_append_text(
+		&from,
+		"(SELECT c.oid FROM pg_catalog.pg_class c WHERE CASE WHEN c.relkind "
+		"OPERATOR(pg_catalog.=) 'S' THEN "
+		"pg_catalog.has_sequence_privilege(c.oid,'USAGE,SELECT') END LIMIT " SEQUENCES_MORE
+		")");
 	send_question_of_kept(s, v, &sql, &from);
 }
 
@@ -213,8 +248,9 @@ static void ask_some(struct server *s, const struct sequence_values *v)
 	struct bytes from = BYTES_EMPTY, sql = BYTES_EMPTY;
 
 	bytes_append_text(&from,
-		"SELECT l.relation FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
-		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S'");
+		"SELECT l.relation FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON "
+		"c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid OPERATOR(pg_catalog.=) "
+		"pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S'");
 	send_question_of_kept(s, v, &sql, &from);
 }
 
@@ -270,19 +306,27 @@ static enum task_end values_done(struct server *s, bool failed)
 }
 
 const struct server_task task_values = {
-	.name = "sequences", .words = "asking for values of sequences", .states = TASK_IN(ACTIVE) | TASK_IN(TESTED), .reads_rows = true,
-	.ends_alone = true, .on_row = values_row, .on_done = values_done,
+	.name = "sequences",
+	.words = "asking for values of sequences",
+	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
+	.reads_rows = true,
+	.ends_alone = true,
+	.on_row = values_row,
+	.on_done = values_done,
 };
 
 bool session_values_are_known(const struct server *s, const struct client *c)
 {
 	const struct sequence_values *v = c->session->values;
 
-	/* messages that pass unread may draw values, too: between the answer of the server and this message nothing was executed */
-	return ledger_is_up_to_date(&s->ledger) && (!(c->pooled.pins & PIN_SEQUENCE) || (v->are_fresh && v->batch == s->batch));
+	/* messages that pass unread may draw values, too: between the answer of the server and this
+	   message nothing was executed */
+	return ledger_is_up_to_date(&s->ledger) &&
+	       (!(c->pooled.pins & PIN_SEQUENCE) || (v->are_fresh && v->batch == s->batch));
 }
 
-/* Earlier batches end with a Sync and are answered. In the middle of a batch the server cannot be asked. */
+/* Earlier batches end with a Sync and are answered. In the middle of a batch the server cannot be
+   asked. */
 static bool values_may_become_known(const struct server *s)
 {
 	return !s->ledger.open || (!s->ledger.executed && !ledger_is_one_batch(&s->ledger));
@@ -312,19 +356,27 @@ bool session_values_ask_first(struct server *s, struct client *c)
 
 /* ---- texts that ask for values ---- */
 
-bool session_values_claim(struct server *s, struct client *c, unsigned said, unsigned said_by_functions, enum text_of of, bool is_unproven)
+bool session_values_claim(struct server *s, struct client *c, unsigned said,
+			  unsigned said_by_functions, enum text_of of, bool is_unproven)
 {
 	bool are_own = s->session.values_of == c->peer.id;
-	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED, is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
-	/* a statement with a name may be executed under another search_path, where a name is another sequence */
-	bool may_name = !asks_for_named || (of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) && !((said | said_by_functions) & TEXT_SETS));
-	/* a transaction that has failed answers with its error only, unless an earlier message of the pipeline ends it */
+	bool asks_for_named = (said | said_by_functions) & TEXT_READS_NAMED,
+	     is_proven = s->session.values_are_own || (s->session.drawn && !asks_for_named);
+	/* a statement with a name may be executed under another search_path, where a name is
+	   another sequence */
+	bool may_name = !asks_for_named ||
+			(of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) &&
+			 !((said | said_by_functions) & TEXT_SETS));
+	/* a transaction that has failed answers with its error only, unless an earlier message of
+	   the pipeline ends it */
 	bool is_aborted = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
 
 	pool_reads_sequences(c->pooled.pool);
 	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
 		session_set_unknown(s, UNKNOWN_SEQUENCES);
-		s->session.values_may_be_own = may_name && !is_unproven && s->session.unproven_by != c->peer.id && !s->session.has_failed && !c->session->sets_values;
+		s->session.values_may_be_own = may_name && !is_unproven &&
+					       s->session.unproven_by != c->peer.id &&
+					       !s->session.has_failed && !c->session->sets_values;
 		return false;
 	}
 	if (!c->session->values) {
@@ -337,9 +389,10 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said, uns
 
 #define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
 
-/* Of UNKNOWN_SEQUENCES: asks for the OIDs of the sequences from which the client has drawn the last value, and whether these are all sequences that it asks for. A
-   sequence is locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take other locks, too.
-   */
+/* Of UNKNOWN_SEQUENCES: asks for the OIDs of the sequences from which the client has drawn the last
+   value, and whether these are all sequences that it asks for. A sequence is locked until the end
+   of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take
+   other locks, too. */
 void session_values_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
@@ -348,17 +401,22 @@ void session_values_prepare(struct server *s, struct client *c, const uint8_t *t
 		session_values_ask_first(s, c);
 		return;
 	}
-	if (!s->session.values_may_be_own || (s->status == 'I' && !s->session.drawn) || !state_text_read_sequences(text, size, &oids)) {
+	if (!s->session.values_may_be_own || (s->status == 'I' && !s->session.drawn) ||
+	    !state_text_read_sequences(text, size, &oids)) {
 		server_run(s, &task_discard, "DISCARD SEQUENCES");
 		bytes_free(&oids);
 		return;
 	}
 	bytes_append_text(&sql,
-		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE "
-		"l.pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
+		"WITH o AS (SELECT l.relation AS o FROM pg_catalog.pg_locks l JOIN "
+		"pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid "
+		"OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind "
+		"OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
 		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
 	if (s->session.drawn)
-		bytes_append_format(&sql, " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])", (int)strlen(s->session.drawn) - 1, s->session.drawn);
+		bytes_append_format(&sql,
+				    " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])",
+				    (int)strlen(s->session.drawn) - 1, s->session.drawn);
 	bytes_append_text(&sql, ") SELECT o,ARRAY[");
 	if (bytes_size(&oids) > 0)
 		bytes_append(&sql, bytes_front(&oids), bytes_size(&oids));
@@ -382,12 +440,14 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 	char *drawn;
 
 	is_all = pg_read_u32(&row) == 1 ? pg_read_bytes(&row, 1) : NULL;
-	if (row.bad || columns != 2 || !is_all || !s->pooled.link || size == 0 || before + size > DRAWN_MOST)
+	if (row.bad || columns != 2 || !is_all || !s->pooled.link || size == 0 ||
+	    before + size > DRAWN_MOST)
 		return;
 	drawn = mem_try(before + size + 2);
 	if (!drawn)
 		return;
-	snprintf(drawn, before + size + 2, "%s%.*s,", s->session.drawn ? s->session.drawn : "", (int)size, (const char *)oid);
+	snprintf(drawn, before + size + 2, "%s%.*s,", s->session.drawn ? s->session.drawn : "",
+		 (int)size, (const char *)oid);
 	mem_free(s->session.drawn);
 	s->session.drawn = drawn;
 	s->session.values_are_own = *is_all == 't';
@@ -403,7 +463,8 @@ static void own_values(struct server *s)
 	s->session.values_of = client_of(s->pooled.link)->peer.id;
 }
 
-/* An open transaction is not a failure. An error of task_drawn ends the client's transaction, and the client's text fails too. */
+/* An open transaction is not a failure. An error of task_drawn ends the client's transaction, and
+   the client's text fails too. */
 static enum task_end drawn_done(struct server *s, bool failed)
 {
 	(void)failed;
@@ -427,19 +488,39 @@ static enum task_end discard_done(struct server *s, bool failed)
 }
 
 const struct server_task task_drawn = {
-	.name = "sequences", .words = "asking for sequences that the transaction has used", .states = TASK_IN(ACTIVE), .reads_rows = true,
-	.on_row = drawn_row, .on_done = drawn_done,
+	.name = "sequences",
+	.words = "asking for sequences that the transaction has used",
+	.states = TASK_IN(ACTIVE),
+	.reads_rows = true,
+	.on_row = drawn_row,
+	.on_done = drawn_done,
 };
 
 const struct server_task task_discard = {
-	.name = "sequences", .words = "DISCARD SEQUENCES", .states = TASK_IN(ACTIVE), .on_done = discard_done,
+	.name = "sequences",
+	.words = "DISCARD SEQUENCES",
+	.states = TASK_IN(ACTIVE),
+	.on_done = discard_done,
 };
 
 bool session_values_discard(struct server *s, struct gather *g)
 {
 	/* the statement and the portal have the name "pgweir." */
-	static const char messages[] = "P\0\0\0\x20" "pgweir.\0" "DISCARD SEQUENCES\0" "\0\0" "B\0\0\0\x1a" "pgweir.\0" "pgweir.\0" "\0\0\0\0\0\0"
-				       "E\0\0\0\x10" "pgweir.\0" "\0\0\0\0" "C\0\0\0\x0d" "Spgweir.\0" "C\0\0\0\x0d" "Ppgweir.";
+	static const char messages[] = "P\0\0\0\x20"
+				       "pgweir.\0"
+				       "DISCARD SEQUENCES\0"
+				       "\0\0"
+				       "B\0\0\0\x1a"
+				       "pgweir.\0"
+				       "pgweir.\0"
+				       "\0\0\0\0\0\0"
+				       "E\0\0\0\x10"
+				       "pgweir.\0"
+				       "\0\0\0\0"
+				       "C\0\0\0\x0d"
+				       "Spgweir.\0"
+				       "C\0\0\0\x0d"
+				       "Ppgweir.";
 	static const uint8_t types[] = { PGC_PARSE, PGC_BIND, PGC_EXECUTE, PGC_CLOSE, PGC_CLOSE };
 
 	session_set_known(s, UNKNOWN_SEQUENCES);
@@ -450,7 +531,8 @@ bool session_values_discard(struct server *s, struct gather *g)
 	if (!ledger_enters(&s->ledger))
 		return false;
 	for (size_t i = 0; i < sizeof(types); i++)
-		if (!ledger_sent_marked(&s->ledger, types[i], PG_OF_STATEMENT, OWED_TO_POOLER, MARK_DISCARD))
+		if (!ledger_sent_marked(&s->ledger, types[i], PG_OF_STATEMENT, OWED_TO_POOLER,
+					MARK_DISCARD))
 			return false;
 	gather_copy(g, messages, sizeof(messages));
 	return true;
@@ -471,7 +553,8 @@ void session_values_forget(struct server *s, struct client *c)
 	session_set_known(s, UNKNOWN_SEQUENCES);
 	if (state->values)
 		state->values->count = 0;
-	/* a later message of the pipeline, or a later statement of the Query, may have drawn or read values */
+	/* a later message of the pipeline, or a later statement of the Query, may have drawn or
+	   read values */
 	if (!state->draws_now && !state->draws)
 		session_pin(c, c->pooled.pins & ~(unsigned)PIN_SEQUENCE);
 }
@@ -481,7 +564,8 @@ void session_values_forget(struct server *s, struct client *c)
 #define OID "'%u'::pg_catalog.oid"
 #define MAY_READ "pg_catalog.has_sequence_privilege(" OID ",'USAGE,SELECT')"
 
-/* Appends the conditions for the value of lastval. A sequence that was dropped has no privilege, not even none. */
+/* Appends the conditions for the value of lastval. A sequence that was dropped has no privilege,
+   not even none. */
 static bool append_last(const struct sequence_values *v, struct bytes *sql)
 {
 	const struct sequence_value *first = NULL;
@@ -492,7 +576,8 @@ static bool append_last(const struct sequence_values *v, struct bytes *sql)
 			continue;
 		if (first && first->value != v->all[i].value)
 			return false;
-		bytes_append_format(sql, first ? " AND " MAY_READ : " WHEN " MAY_READ, v->all[i].oid);
+		bytes_append_format(sql, first ? " AND " MAY_READ : " WHEN " MAY_READ,
+				    v->all[i].oid);
 		first = &v->all[i];
 		count++;
 	}
@@ -500,26 +585,36 @@ static bool append_last(const struct sequence_values *v, struct bytes *sql)
 		return false;
 	bytes_append_format(sql, " THEN '%lld'::pg_catalog.int8", (long long)first->value);
 	if (count == 1)
-		bytes_append_format(sql, " WHEN NOT " MAY_READ " THEN pg_catalog.currval('%u'::pg_catalog.regclass)", first->oid, first->oid);
+		bytes_append_format(sql,
+				    " WHEN NOT " MAY_READ
+				    " THEN pg_catalog.currval('%u'::pg_catalog.regclass)",
+				    first->oid, first->oid);
 	return true;
 }
 
-static void append_named(const struct sequence_values *v, const char *argument, int size, struct bytes *sql)
+static void append_named(const struct sequence_values *v, const char *argument, int size,
+			 struct bytes *sql)
 {
 	/* a comment without an end of line may end the argument */
 	for (unsigned i = 0; i < v->count; i++)
-		bytes_append_format(sql, " WHEN (%.*s\n)::pg_catalog.regclass::pg_catalog.oid OPERATOR(pg_catalog.=) " OID " AND " MAY_READ
-				    " THEN '%lld'::pg_catalog.int8", size, argument, v->all[i].oid, v->all[i].oid, (long long)v->all[i].value);
+		bytes_append_format(sql,
+				    " WHEN (%.*s\n)::pg_catalog.regclass::pg_catalog.oid "
+				    "OPERATOR(pg_catalog.=) " OID " AND " MAY_READ
+				    " THEN '%lld'::pg_catalog.int8",
+				    size, argument, v->all[i].oid, v->all[i].oid,
+				    (long long)v->all[i].value);
 }
 
-bool session_values_fill(const struct server *s, const struct client *c, const uint8_t *text, size_t size, struct bytes *filled)
+bool session_values_fill(const struct server *s, const struct client *c, const uint8_t *text,
+			 size_t size, struct bytes *filled)
 {
 	const struct sequence_values *v = c->session ? c->session->values : NULL;
 	const char *at = (const char *)text;
 	struct bytes cases = BYTES_EMPTY;
 	struct values_text t;
 
-	if (!v || v->count == 0 || s->status == 'E' || !session_values_are_known(s, c) || !values_text_read(text, size, &t))
+	if (!v || v->count == 0 || s->status == 'E' || !session_values_are_known(s, c) ||
+	    !values_text_read(text, size, &t))
 		return false;
 	if (!t.is_last)
 		append_named(v, at + t.argument, (int)(t.argument_end - t.argument), &cases);
@@ -530,7 +625,10 @@ bool session_values_fill(const struct server *s, const struct client *c, const u
 	bytes_append(filled, text, t.call);
 	bytes_append_text(filled, "CASE");
 	bytes_append(filled, bytes_front(&cases), bytes_size(&cases));
-	bytes_append_format(filled, " ELSE %.*s END%s", (int)(t.call_end - t.call), at + t.call, t.is_named ? "" : t.is_last ? " AS lastval" : " AS currval");
+	bytes_append_format(filled, " ELSE %.*s END%s", (int)(t.call_end - t.call), at + t.call,
+			    t.is_named	? ""
+			    : t.is_last ? " AS lastval"
+					: " AS currval");
 	bytes_append(filled, text + t.call_end, size - t.call_end);
 	filled->failed |= cases.failed;
 	bytes_free(&cases);
@@ -551,7 +649,8 @@ enum verdict session_values_hint(struct client *c, const struct pg_frame *f)
 		const char *text = pg_read_string(&body);
 
 		is_undefined |= field == 'C' && strcmp(text, "55000") == 0;
-		is_of_values |= field == 'R' && (strcmp(text, "currval_oid") == 0 || strcmp(text, "lastval") == 0);
+		is_of_values |= field == 'R' &&
+				(strcmp(text, "currval_oid") == 0 || strcmp(text, "lastval") == 0);
 	}
 	if (body.bad || !is_undefined || !is_of_values)
 		return VERDICT_PASS;
@@ -605,7 +704,8 @@ bool session_values_unpack(struct unpack *in, struct sequence_values **values)
 		if (!add_value(v, oid, value, unpack_bool(in)))
 			return false;
 	}
-	/* the values are asked for again before the next text that asks for them in a transaction */
+	/* the values are asked for again before the next text that asks for them in a
+	   transaction */
 	v->at = unpack_u64(in);
 	v->drops = unpack_bool(in);
 	return !in->bad;
