@@ -1,14 +1,16 @@
 /*
- * The process of a verifier: how pgweir starts and ends it, and its inside. It reads a question, asks PAM or LDAP or derives a key, answers, and
- * repeats until pgweir closes the socket.
+ * The process of a verifier: how pgweir starts and ends it, and its inside. It reads a question,
+ * asks PAM or LDAP or derives a key, answers, and repeats until pgweir closes the socket.
  *
- * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured. Therefore it is a separate process with none
- * of pgweir's memory or descriptors. The program is executed again instead of forked: a fork would give the modules every password, key and
- * session in pgweir's memory, and would copy the page tables of a process with many thousand clients while all of them wait. /proc/self/exe is
- * the running binary, even if an upgrade has replaced the file.
+ * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured.
+ * Therefore it is a separate process with none of pgweir's memory or descriptors. The program is
+ * executed again instead of forked: a fork would give the modules every password, key and session
+ * in pgweir's memory, and would copy the page tables of a process with many thousand clients while
+ * all of them wait. /proc/self/exe is the running binary, even if an upgrade has replaced the file.
  *
- * The verifier ends together with pgweir (PR_SET_PDEATHSIG, and the end of the socket). Signals that a service manager sends to the whole group
- * are ignored, so that a login in progress can end. The buffer with the password is wiped after each question, and core files are disabled.
+ * The verifier ends together with pgweir (PR_SET_PDEATHSIG, and the end of the socket). Signals
+ * that a service manager sends to the whole group are ignored, so that a login in progress can end.
+ * The buffer with the password is wiped after each question, and core files are disabled.
  */
 #include "verify/child.h"
 
@@ -62,11 +64,17 @@ static int spawn(int fd, pid_t *pid)
 		posix_spawn_file_actions_destroy(&actions);
 		return error;
 	}
-	/* default signal handling, and a process group to kill the verifier together with processes of its modules */
-	if (!(error = posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO)) && !(error = posix_spawnattr_setsigmask(&attributes, &none)) &&
-	    !(error = posix_spawnattr_setsigdefault(&attributes, &all)) && !(error = posix_spawnattr_setpgroup(&attributes, 0)) &&
-	    !(error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP)))
-		error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments, environ);
+	/* default signal handling, and a process group to kill the verifier together with processes
+	   of its modules */
+	if (!(error = posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO)) &&
+	    !(error = posix_spawnattr_setsigmask(&attributes, &none)) &&
+	    !(error = posix_spawnattr_setsigdefault(&attributes, &all)) &&
+	    !(error = posix_spawnattr_setpgroup(&attributes, 0)) &&
+	    !(error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK |
+								    POSIX_SPAWN_SETSIGDEF |
+								    POSIX_SPAWN_SETPGROUP)))
+		error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments,
+				    environ);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return error;
@@ -116,14 +124,16 @@ static void ignore(int signum)
 	(void)signum;
 }
 
-/* Moves the socket to a close-on-exec descriptor, so that programs started by modules do not inherit it. -1: failed. */
+/* Moves the socket to a close-on-exec descriptor, so that programs started by modules do not
+   inherit it. -1: failed. */
 static int take_socket(void)
 {
 	struct rlimit limit;
 	bool are_closed = false;
 	int fd, nothing;
 
-	/* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not be */
+	/* pgweir's descriptors are close-on-exec, but descriptors that pgweir inherited may not
+	   be */
 #ifdef SYS_close_range
 	are_closed = syscall(SYS_close_range, 3U, ~0U, 0U) == 0;
 #endif
@@ -141,11 +151,13 @@ static int take_socket(void)
 /* ---- PAM ---- */
 
 /*
- * Asks whether the modules of the service accept the user and its password, and whether the account is valid.
+ * Asks whether the modules of the service accept the user and its password, and whether the account
+ * is valid.
  *
- * The conversation function answers every prompt without echo with the password. Messages of modules to the user are logged,
- * because PostgreSQL's protocol cannot deliver them. An account that is locked, has expired, or requires a new password is
- * refused, even with the correct password.
+ * The conversation function answers every prompt without echo with the password. Messages of
+ * modules to the user are logged, because PostgreSQL's protocol cannot deliver them. An account
+ * that is locked, has expired, or requires a new password is refused, even with the correct
+ * password.
  */
 #ifdef HAVE_PAM
 struct conversation {
@@ -164,7 +176,8 @@ static void forget_replies(struct pam_response *replies, int count)
 }
 
 /* The replies are allocated with malloc, because PAM frees (and wipes) them. */
-static int converse(int count, const struct pam_message **messages, struct pam_response **out, void *context)
+static int converse(int count, const struct pam_message **messages, struct pam_response **out,
+		    void *context)
 {
 	struct conversation *talk = context;
 	struct pam_response *replies;
@@ -183,12 +196,14 @@ static int converse(int count, const struct pam_message **messages, struct pam_r
 			forget_replies(replies, count);
 			return PAM_BUF_ERR;
 		case PAM_ERROR_MSG:
-			snprintf(talk->said, sizeof(talk->said), "%s", messages[i]->msg ? messages[i]->msg : "");
+			snprintf(talk->said, sizeof(talk->said), "%s",
+				 messages[i]->msg ? messages[i]->msg : "");
 			continue;
 		case PAM_TEXT_INFO:
 			continue;
 		default:
-			snprintf(talk->said, sizeof(talk->said), "a module asks for more than a password: %s",
+			snprintf(talk->said, sizeof(talk->said),
+				 "a module asks for more than a password: %s",
 				 messages[i]->msg ? messages[i]->msg : "");
 			forget_replies(replies, count);
 			return PAM_CONV_ERR;
@@ -210,7 +225,8 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
 #ifdef PGWEIR_TEST_BUILD
 	/* tests use their own services, and do not run as root */
 	if (getenv("PGWEIR_PAM_CONFDIR"))
-		status = pam_start_confdir(q->service, q->user, &conv, getenv("PGWEIR_PAM_CONFDIR"), &handle);
+		status = pam_start_confdir(q->service, q->user, &conv, getenv("PGWEIR_PAM_CONFDIR"),
+					   &handle);
 	else
 #endif
 		status = pam_start(q->service, q->user, &conv, &handle);
@@ -227,7 +243,11 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
 		status = pam_acct_mgmt(handle, 0);
 	}
 	switch (status) {
-	case PAM_AUTH_ERR: case PAM_USER_UNKNOWN: case PAM_MAXTRIES: case PAM_PERM_DENIED: case PAM_ACCT_EXPIRED:
+	case PAM_AUTH_ERR:
+	case PAM_USER_UNKNOWN:
+	case PAM_MAXTRIES:
+	case PAM_PERM_DENIED:
+	case PAM_ACCT_EXPIRED:
 	case PAM_NEW_AUTHTOK_REQD: case PAM_CRED_EXPIRED: case PAM_AUTHTOK_EXPIRED:
 		/* the fault of the user, not of the system */
 		verdict = VERIFIED_NO;
@@ -238,8 +258,9 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
 	if (status == PAM_SUCCESS)
 		verify_answer_set(answer, VERIFIED_YES, "%s", "");
 	else
-		verify_answer_set(answer, verdict, "%s: %s%s%s%s", step, pam_strerror(handle, status),
-				  *talk.said ? " (" : "", talk.said, *talk.said ? ")" : "");
+		verify_answer_set(answer, verdict, "%s: %s%s%s%s", step,
+				  pam_strerror(handle, status), *talk.said ? " (" : "", talk.said,
+				  *talk.said ? ")" : "");
 	if (handle)
 		pam_end(handle, status);
 }
@@ -251,24 +272,28 @@ static void verify_pam(const struct verify_question *q, struct verify_answer *an
  * LDAP: a user is authenticated by a bind (RFC 4511, 4.2; RFC 4513, 5.1.3) with its password.
  *
  * simple bind     binds as prefix + user + suffix
- * search + bind   finds the only entry that matches the filter, then binds as it, over the same connection
+ * search + bind   finds the only entry that matches the filter, then binds as it, over the same
+ * connection
  *
- * Directories return success in more cases than a correct password, and none of them may be accepted: a bind with an empty
- * password or an empty name is anonymous and succeeds (RFC 4513, 5.1.2), so neither is sent; referrals lead to servers that are
- * not configured, so they are not followed; and a user name with special characters in a filter or a DN could select another
- * user's entry, so it is refused.
+ * Directories return success in more cases than a correct password, and none of them may be
+ * accepted: a bind with an empty password or an empty name is anonymous and succeeds (RFC 4513,
+ * 5.1.2), so neither is sent; referrals lead to servers that are not configured, so they are not
+ * followed; and a user name with special characters in a filter or a DN could select another user's
+ * entry, so it is refused.
  *
- * If the search finds no user, a bind with a random name and password follows: otherwise the time of the answer would show
- * which users exist.
+ * If the search finds no user, a bind with a random name and password follows: otherwise the time
+ * of the answer would show which users exist.
  *
- * Each server has ldap_timeout for all requests; the next server is tried only if a server cannot be reached, never because of
- * its answer. The library's timeout does not apply while an answer arrives slowly, nor in a TLS handshake. Therefore an alarm
- * shuts down the socket, which ends all waiting of the library, and the next server is tried. If this does not help (there is
- * no socket during a name lookup), the verifier gives up.
+ * Each server has ldap_timeout for all requests; the next server is tried only if a server cannot
+ * be reached, never because of its answer. The library's timeout does not apply while an answer
+ * arrives slowly, nor in a TLS handshake. Therefore an alarm shuts down the socket, which ends all
+ * waiting of the library, and the next server is tried. If this does not help (there is no socket
+ * during a name lookup), the verifier gives up.
  */
 #ifdef HAVE_LDAP
 #define MESSAGE_MOST (256 * 1024)	/* bytes; a search without attributes has small answers */
-#define ANSWERS_MOST (1024 * 1024)	/* bytes of all messages: the library keeps the messages of a search until the last one */
+/* bytes of all messages: the library keeps the messages of a search until the last one */
+#define ANSWERS_MOST (1024 * 1024)
 #define HOST_MOST 256
 #define DN_MOST 8192
 
@@ -279,7 +304,9 @@ struct attempt {
 	LDAP *ld;
 	usec_t deadline;
 	size_t received;		/* bytes */
-	int code;			/* why a step has failed, as a code of the library; 0: no failure, or a reason outside the library */
+	/* why a step has failed, as a code of the library; 0: no failure, or a reason outside the
+	   library */
+	int code;
 	struct ldap_conncb on_connect;
 };
 
@@ -309,21 +336,23 @@ static void on_alarm(int signum)
 static void set_alarm(usec_t time)
 {
 	const struct sigaction action = { .sa_handler = on_alarm, .sa_flags = SA_RESTART };
-	const struct itimerval timer = { .it_interval = { time > 0, 0 }, .it_value = { time / USEC, time % USEC } };
+	const struct itimerval timer = { .it_interval = { time > 0, 0 },
+					 .it_value = { time / USEC, time % USEC } };
 
 	alarm_count = time > 0 ? 0 : alarm_count;
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Codes below 0 are from the library: the server could not be reached. A server that returns one of these two cannot answer either. */
+/* Codes below 0 are from the library: the server could not be reached. A server that returns one of
+   these two cannot answer either. */
 static bool is_for_next_server(int code)
 {
 	return code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE;
 }
 
 /* Sets the answer for a failed step. Returns false. */
-static bool fail(struct attempt *a, const char *step, int code, enum verify_verdict verdict)
+static bool child_fail(struct attempt *a, const char *step, int code, enum verify_verdict verdict)
 {
 	char *more = NULL;
 
@@ -332,10 +361,12 @@ static bool fail(struct attempt *a, const char *step, int code, enum verify_verd
 	if (a->ld)
 		ldap_get_option(a->ld, LDAP_OPT_DIAGNOSTIC_MESSAGE, &more);
 	if (a->received > ANSWERS_MOST)
-		verify_answer_set(a->answer, verdict, "%s: %s: the server sends more than 1 MB", a->host, step);
+		verify_answer_set(a->answer, verdict, "%s: %s: the server sends more than 1 MB",
+				  a->host, step);
 	else
-		verify_answer_set(a->answer, verdict, "%s: %s: %s%s%.200s%s", a->host, step, ldap_err2string(code), more && *more ? " (" : "",
-			  more ? more : "", more && *more ? ")" : "");
+		verify_answer_set(a->answer, verdict, "%s: %s: %s%s%.200s%s", a->host, step,
+				  ldap_err2string(code), more && *more ? " (" : "",
+				  more ? more : "", more && *more ? ")" : "");
 	ldap_memfree(more);
 	return false;
 }
@@ -375,11 +406,17 @@ static ber_slen_t counter_write(Sockbuf_IO_Desc *layer, void *data, ber_len_t si
 	return LBER_SBIOD_WRITE_NEXT(layer, data, size);
 }
 
-static Sockbuf_IO counter = { .sbi_setup = counter_set, .sbi_remove = counter_leave, .sbi_ctrl = counter_control,
-			      .sbi_read = counter_read, .sbi_write = counter_write, .sbi_close = counter_leave };
+static Sockbuf_IO counter = { .sbi_setup = counter_set,
+			      .sbi_remove = counter_leave,
+			      .sbi_ctrl = counter_control,
+			      .sbi_read = counter_read,
+			      .sbi_write = counter_write,
+			      .sbi_close = counter_leave };
 
-/* Called by the library for a new connection: from now on it can be shut down, and its received bytes are limited. */
-static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct sockaddr *address, struct ldap_conncb *context)
+/* Called by the library for a new connection: from now on it can be shut down, and its received
+   bytes are limited. */
+static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct sockaddr *address,
+			struct ldap_conncb *context)
 {
 	ber_len_t most = MESSAGE_MOST;
 	ber_socket_t fd;
@@ -387,7 +424,8 @@ static int limit_socket(LDAP *ld, Sockbuf *buffer, LDAPURLDesc *server, struct s
 	(void)ld;
 	(void)server;
 	(void)address;
-	if (ber_sockbuf_add_io(buffer, &counter, LBER_SBIOD_LEVEL_PROVIDER + 1, LIST_OBJECT(context, struct attempt, on_connect)) < 0)
+	if (ber_sockbuf_add_io(buffer, &counter, LBER_SBIOD_LEVEL_PROVIDER + 1,
+			       LIST_OBJECT(context, struct attempt, on_connect)) < 0)
 		return -1;
 	ber_sockbuf_ctrl(buffer, LBER_SB_OPT_SET_MAX_INCOMING, &most);
 	if (ber_sockbuf_ctrl(buffer, LBER_SB_OPT_GET_FD, &fd) == 1)
@@ -403,20 +441,21 @@ static void forget_socket(LDAP *ld, Sockbuf *buffer, struct ldap_conncb *context
 	alarm_socket = -1;
 }
 
-/* Sets the remaining time for the next step, because the library's timeouts begin again in each step. False: no time left. */
+/* Sets the remaining time for the next step, because the library's timeouts begin again in each
+   step. False: no time left. */
 static bool set_clock(struct attempt *a, const char *step)
 {
 	usec_t left = a->deadline - clock_monotonic();
 	struct timeval time = { .tv_sec = left / USEC, .tv_usec = left % USEC };
 
 	if (left <= 0)
-		return fail(a, step, LDAP_TIMEOUT, VERIFIED_UNKNOWN);
+		return child_fail(a, step, LDAP_TIMEOUT, VERIFIED_UNKNOWN);
 	ldap_set_option(a->ld, LDAP_OPT_NETWORK_TIMEOUT, &time);
 	ldap_set_option(a->ld, LDAP_OPT_TIMEOUT, &time);
 	return true;
 }
 
-static int open_connection(struct attempt *a)
+static int child_open_connection(struct attempt *a)
 {
 	const struct ldap_options *o = a->question->ldap;
 	const int version = LDAP_VERSION3;
@@ -483,19 +522,22 @@ static bool bind_user(struct attempt *a, const char *dn)
 		return false;
 	code = bind_as(a, dn, a->question->password);
 	if (code != LDAP_SUCCESS)
-		return fail(a, "bind", code, is_for_next_server(code) ? VERIFIED_UNKNOWN : VERIFIED_NO);
+		return child_fail(a, "bind", code,
+				  is_for_next_server(code) ? VERIFIED_UNKNOWN : VERIFIED_NO);
 	verify_answer_set(a->answer, VERIFIED_YES, "%s", "");
 	return true;
 }
 
 static bool refuse_name(struct attempt *a, const char *mark)
 {
-	verify_answer_set(a->answer, VERIFIED_NO, "the user name has a \"%c\" in it, which means something in LDAP", *mark);
+	verify_answer_set(a->answer, VERIFIED_NO,
+			  "the user name has a \"%c\" in it, which means something in LDAP", *mark);
 	return false;
 }
 
-/* Prefix and suffix come from the administrator, so only the user's name can be hostile. If one of them contains an =, they
-   form a DN (RFC 4514); otherwise a name like user@domain without special characters. */
+/* Prefix and suffix come from the administrator, so only the user's name can be hostile. If one of
+   them contains an =, they form a DN (RFC 4514); otherwise a name like user@domain without special
+   characters. */
 static bool simple_bind(struct attempt *a)
 {
 	const struct ldap_options *o = a->question->ldap;
@@ -505,14 +547,16 @@ static bool simple_bind(struct attempt *a)
 
 	if (mark && (strchr(prefix, '=') || strchr(suffix, '=')))
 		return refuse_name(a, mark);
-	if (snprintf(dn, sizeof(dn), "%s%s%s", prefix, a->question->user, suffix) >= (int)sizeof(dn)) {
+	if (snprintf(dn, sizeof(dn), "%s%s%s", prefix, a->question->user, suffix) >=
+	    (int)sizeof(dn)) {
 		verify_answer_set(a->answer, VERIFIED_NO, "the name is too long for a DN");
 		return false;
 	}
 	return bind_user(a, dn);
 }
 
-/* Takes the DN of the only entry from the result. If the result is incomplete, more entries may match. */
+/* Takes the DN of the only entry from the result. If the result is incomplete, more entries may
+   match. */
 static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char *dn, size_t size)
 {
 	int count = ldap_count_entries(a->ld, result);
@@ -521,7 +565,8 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 
 	if (count != 1 || !is_whole) {
 		verify_answer_set(a->answer, VERIFIED_NO, "%s: search: %s this user", a->host,
-				  is_whole && count < 1 ? "there is no entry for" : "more than one entry fits");
+				  is_whole && count < 1 ? "there is no entry for"
+							: "more than one entry fits");
 		return false;
 	}
 	found = ldap_get_dn(a->ld, ldap_first_entry(a->ld, result));
@@ -529,7 +574,8 @@ static bool take_dn(struct attempt *a, LDAPMessage *result, bool is_whole, char 
 	fits = found && *found && snprintf(dn, size, "%s", found) < (int)size;
 	ldap_memfree(found);
 	if (!fits)
-		verify_answer_set(a->answer, VERIFIED_UNKNOWN, "%s: search: the entry found has no usable name", a->host);
+		verify_answer_set(a->answer, VERIFIED_UNKNOWN,
+				  "%s: search: the entry found has no usable name", a->host);
 	return fits;
 }
 
@@ -544,7 +590,8 @@ static void bind_in_vain(struct attempt *a)
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return;
 	text_hex(word, random, sizeof(random));
-	length = snprintf(dn, sizeof(dn), "cn=%s%s%s", word, *a->question->ldap->base_dn ? "," : "", a->question->ldap->base_dn);
+	length = snprintf(dn, sizeof(dn), "cn=%s%s%s", word, *a->question->ldap->base_dn ? "," : "",
+			  a->question->ldap->base_dn);
 	if (length < (int)sizeof(dn) && set_clock(a, "bind"))
 		bind_as(a, dn, word);
 	*a->answer = answer;
@@ -552,11 +599,13 @@ static void bind_in_vain(struct attempt *a)
 }
 
 /* Searches for the user. Returns a code of the library. */
-static int search(struct attempt *a, LDAPMessage **result)
+static int child_search(struct attempt *a, LDAPMessage **result)
 {
 	static const char placeholder[] = "$username";
 	static const int scopes[] = {
-		[LDAP_SEARCH_BASE] = LDAP_SCOPE_BASE, [LDAP_SEARCH_ONE] = LDAP_SCOPE_ONELEVEL, [LDAP_SEARCH_SUB] = LDAP_SCOPE_SUBTREE,
+		[LDAP_SEARCH_BASE] = LDAP_SCOPE_BASE,
+		[LDAP_SEARCH_ONE] = LDAP_SCOPE_ONELEVEL,
+		[LDAP_SEARCH_SUB] = LDAP_SCOPE_SUBTREE,
 	};
 	const struct ldap_options *o = a->question->ldap;
 	const char *at = o->search_filter, *next;
@@ -568,7 +617,9 @@ static int search(struct attempt *a, LDAPMessage **result)
 	int code = LDAP_NO_MEMORY;
 
 	if (!at) {
-		bytes_append_format(&filter, "(%s=%s)", o->search_attribute ? o->search_attribute : "uid", a->question->user);
+		bytes_append_format(&filter, "(%s=%s)",
+				    o->search_attribute ? o->search_attribute : "uid",
+				    a->question->user);
 	} else {
 		while ((next = strstr(at, placeholder))) {
 			bytes_append(&filter, at, (size_t)(next - at));
@@ -580,8 +631,9 @@ static int search(struct attempt *a, LDAPMessage **result)
 	bytes_append_u8(&filter, 0);
 	/* two entries are sufficient to refuse */
 	if (!filter.failed)
-		code = ldap_search_ext_s(a->ld, o->base_dn, scopes[o->scope], (const char *)bytes_front(&filter), attributes, 0, NULL, NULL,
-					 &time, 2, result);
+		code = ldap_search_ext_s(a->ld, o->base_dn, scopes[o->scope],
+					 (const char *)bytes_front(&filter), attributes, 0, NULL,
+					 NULL, &time, 2, result);
 	bytes_free(&filter);
 	return code;
 }
@@ -602,14 +654,15 @@ static bool search_bind(struct attempt *a)
 		return false;
 	code = bind_as(a, o->bind_dn ? o->bind_dn : "", o->bind_password ? o->bind_password : "");
 	if (code != LDAP_SUCCESS)
-		return fail(a, "bind for the search", code, VERIFIED_UNKNOWN);
+		return child_fail(a, "bind for the search", code, VERIFIED_UNKNOWN);
 	if (!set_clock(a, "search"))
 		return false;
-	code = search(a, &result);
+	code = child_search(a, &result);
 	if (code == LDAP_SUCCESS || code == LDAP_SIZELIMIT_EXCEEDED)
 		ok = take_dn(a, result, code == LDAP_SUCCESS, dn, sizeof(dn));
 	else
-		ok = fail(a, "search", code, code == LDAP_NO_SUCH_OBJECT ? VERIFIED_NO : VERIFIED_UNKNOWN);
+		ok = child_fail(a, "search", code,
+				code == LDAP_NO_SUCH_OBJECT ? VERIFIED_NO : VERIFIED_UNKNOWN);
 	ldap_msgfree(result);
 	if (ok)
 		return bind_user(a, dn);
@@ -627,13 +680,13 @@ static bool ask_server(struct attempt *a)
 	/* the library's timeouts end earlier */
 	set_alarm(a->question->ldap_timeout + USEC / 10);
 	a->deadline = clock_monotonic() + a->question->ldap_timeout;
-	code = open_connection(a);
-	is_ready = code == LDAP_SUCCESS || fail(a, "connection", code, VERIFIED_UNKNOWN);
+	code = child_open_connection(a);
+	is_ready = code == LDAP_SUCCESS || child_fail(a, "connection", code, VERIFIED_UNKNOWN);
 	if (is_ready && a->question->ldap->starttls) {
 		is_ready = set_clock(a, "StartTLS");
 		code = is_ready ? ldap_start_tls_s(a->ld, NULL, NULL) : LDAP_SUCCESS;
 		if (code != LDAP_SUCCESS)
-			is_ready = fail(a, "StartTLS", code, VERIFIED_UNKNOWN);
+			is_ready = child_fail(a, "StartTLS", code, VERIFIED_UNKNOWN);
 	}
 	if (is_ready)
 		a->question->ldap->base_dn ? search_bind(a) : simple_bind(a);
@@ -644,7 +697,8 @@ static bool ask_server(struct attempt *a)
 	return !is_for_next_server(a->code);
 }
 
-static void verify_ldap(int fd, uint64_t ticket, const struct verify_question *q, struct verify_answer *answer)
+static void verify_ldap(int fd, uint64_t ticket, const struct verify_question *q,
+			struct verify_answer *answer)
 {
 	struct bytes late = BYTES_EMPTY;
 	const char *at = q->ldap->servers;
@@ -654,7 +708,8 @@ static void verify_ldap(int fd, uint64_t ticket, const struct verify_question *q
 	verify_answer_set(answer, VERIFIED_UNKNOWN, "%.256s: no answer in time", at);
 	verify_answer_write(&late, ticket, answer);
 	late_socket = fd;
-	late_size = !late.failed && bytes_size(&late) <= sizeof(late_answer) ? bytes_size(&late) : 0;
+	late_size = !late.failed && bytes_size(&late) <= sizeof(late_answer) ? bytes_size(&late)
+									     : 0;
 	memcpy(late_answer, bytes_front(&late), late_size);
 	bytes_free(&late);
 	if (ldap_options_lack(q->ldap)) {
@@ -670,7 +725,8 @@ static void verify_ldap(int fd, uint64_t ticket, const struct verify_question *q
 			if (ask_server(&a))
 				return;
 		} else {
-			verify_answer_set(answer, VERIFIED_UNKNOWN, "the name of an LDAP server is too long");
+			verify_answer_set(answer, VERIFIED_UNKNOWN,
+					  "the name of an LDAP server is too long");
 		}
 		at += size;
 	}
@@ -680,8 +736,8 @@ static void verify_ldap(int fd, uint64_t ticket, const struct verify_question *q
 /* ---- SCRAM ---- */
 
 /*
- * Derives SaltedPassword from a password, a salt and an iteration count (RFC 5802, 3), which is slow by design. This
- * runs in a verifier so that it does not block the event loop.
+ * Derives SaltedPassword from a password, a salt and an iteration count (RFC 5802, 3), which is
+ * slow by design. This runs in a verifier so that it does not block the event loop.
  *
  * pgweir compares the result with the secret, which is not sent to the verifier.
  */
@@ -702,7 +758,8 @@ static bool serve(int fd, uint8_t *buffer)
 
 	if (size < 0 && errno == EINTR)
 		return true;
-	if (size <= 0 || size > VERIFY_QUESTION_MOST || !verify_question_read(buffer, (size_t)size, &ticket, &q, &options))
+	if (size <= 0 || size > VERIFY_QUESTION_MOST ||
+	    !verify_question_read(buffer, (size_t)size, &ticket, &q, &options))
 		return false;
 	switch (q.method) {
 	case VERIFY_PAM:
@@ -720,12 +777,15 @@ static bool serve(int fd, uint8_t *buffer)
 #endif
 		break;
 	case VERIFY_SCRAM:
-		/* an attack that keeps this process busy gets only CPU time that other processes do not use */
+		/* an attack that keeps this process busy gets only CPU time that other processes do
+		   not use */
 		setpriority(PRIO_PROCESS, 0, DERIVES_NICE);
 		verify_answer_set(&answer, VERIFIED_YES, "%s", "");
-		answer.has_key = scram_salted_derive(q.password, q.salt, q.salt_size, q.iterations, answer.salted);
+		answer.has_key = scram_salted_derive(q.password, q.salt, q.salt_size, q.iterations,
+						     answer.salted);
 		if (!answer.has_key)
-			verify_answer_set(&answer, VERIFIED_UNKNOWN, "no memory, or OpenSSL derives no such key");
+			verify_answer_set(&answer, VERIFIED_UNKNOWN,
+					  "no memory, or OpenSSL derives no such key");
 		break;
 	}
 	mem_wipe(buffer, (size_t)size);
@@ -752,7 +812,8 @@ bool verify_child_run(int argc, char **argv)
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
 	prctl(PR_SET_NAME, "pgweir-verifier");
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) || parent != getppid())
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || !text_to_int64(argv[2], &parent) ||
+	    parent != getppid())
 		_exit(1);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 #ifndef PGWEIR_TEST_BUILD	/* the sanitizer must be able to trace */

@@ -3,7 +3,8 @@
  *
  * question = ticket method user (pam / ldap / scram) password
  * pam      = service remote
- * ldap     = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password search_attribute search_filter
+ * ldap     = timeout port scope ldaps starttls servers prefix suffix base_dn bind_dn bind_password
+ *          search_attribute search_filter
  * scram    = iterations salt
  * answer   = ticket verdict has_key [salted] why
  *
@@ -15,9 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const verify_method_names[] = { [VERIFY_PAM] = "PAM", [VERIFY_LDAP] = "LDAP", [VERIFY_SCRAM] = "SCRAM" };
+const char *const verify_method_names[] = {
+	[VERIFY_PAM] = "PAM", [VERIFY_LDAP] = "LDAP", [VERIFY_SCRAM] = "SCRAM"
+};
 
-void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict, const char *format, ...)
+void verify_answer_set(struct verify_answer *answer, enum verify_verdict verdict,
+		       const char *format, ...)
 {
 	va_list args;
 
@@ -77,7 +81,8 @@ void verify_answer_write(struct bytes *to, uint64_t ticket, const struct verify_
 
 /* ---- reading ---- */
 
-bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_question *q, struct ldap_options *ldap)
+bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket,
+			  struct verify_question *q, struct ldap_options *ldap)
 {
 	struct unpack in = unpack_of(data, size);
 	uint8_t method, scope;
@@ -114,7 +119,8 @@ bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, st
 	case VERIFY_SCRAM:
 		q->iterations = unpack_u32(&in);
 		q->salt = unpack_blob(&in, &q->salt_size);
-		in.bad |= q->iterations < 1 || q->iterations > SCRAM_ITERATIONS_MAX || q->salt_size < 1 || q->salt_size > SCRAM_SALT_MAX;
+		in.bad |= q->iterations < 1 || q->iterations > SCRAM_ITERATIONS_MAX ||
+			  q->salt_size < 1 || q->salt_size > SCRAM_SALT_MAX;
 		break;
 	default:
 		return false;
@@ -124,7 +130,8 @@ bool verify_question_read(const uint8_t *data, size_t size, uint64_t *ticket, st
 	return unpack_is_done(&in) && q->user && *q->user && q->password && *q->password;
 }
 
-bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, struct verify_answer *answer)
+bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket,
+			struct verify_answer *answer)
 {
 	struct unpack in = unpack_of(data, size);
 	uint8_t salted[SCRAM_KEY] = { 0 }, verdict;
@@ -137,7 +144,8 @@ bool verify_answer_read(const uint8_t *data, size_t size, uint64_t *ticket, stru
 	if (has_key)
 		unpack_exactly(&in, salted, sizeof(salted));
 	why = unpack_text(&in);
-	if (!unpack_is_done(&in) || verdict > VERIFIED_UNKNOWN || (has_key && verdict != VERIFIED_YES) || !why)
+	if (!unpack_is_done(&in) || verdict > VERIFIED_UNKNOWN ||
+	    (has_key && verdict != VERIFIED_YES) || !why)
 		return false;
 	verify_answer_set(answer, (enum verify_verdict)verdict, "%s", why);
 	answer->has_key = has_key;

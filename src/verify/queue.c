@@ -1,20 +1,23 @@
 /*
  * The queue in front of the verifiers, which serves the sources in turns.
  *
- * An unauthenticated client can ask any number of questions, each as long as PAM needs to reject a password. In a single queue
- * these questions would delay all others. Therefore each source has its own share of the queue, and the shares take turns: a
- * client from an address without other questions waits for at most one question of each other address.
+ * An unauthenticated client can ask any number of questions, each as long as PAM needs to reject a
+ * password. In a single queue these questions would delay all others. Therefore each source has its
+ * own share of the queue, and the shares take turns: a client from an address without other
+ * questions waits for at most one question of each other address.
  *
- * A site may have very many addresses: all of a /48 network of IPv6. Its sources form a group, and the groups take turns; in
- * each turn of a group its next source is served.
+ * A site may have very many addresses: all of a /48 network of IPv6. Its sources form a group, and
+ * the groups take turns; in each turn of a group its next source is served.
  *
- * The caller limits the length of the queue. If the queue is full, a question from a source with few questions displaces the
- * newest question of the source with the most; a source that would have as many as the fullest source displaces no other
- * source's question. The same holds for groups, and for the sources of one group. Therefore no source can lock out another, and
- * a crowd from one address does not displace its own questions.
+ * The caller limits the length of the queue. If the queue is full, a question from a source with
+ * few questions displaces the newest question of the source with the most; a source that would have
+ * as many as the fullest source displaces no other source's question. The same holds for groups,
+ * and for the sources of one group. Therefore no source can lock out another, and a crowd from one
+ * address does not displace its own questions.
  *
- * Invariant: a share exists while a question waits in it, and is in its group and in `by_source`; a group exists while it has a
- * share, and is in `turns` and in `by_group`; each `waiting` is the sum over the level below.
+ * Invariant: a share exists while a question waits in it, and is in its group and in `by_source`; a
+ * group exists while it has a share, and is in `turns` and in `by_group`; each `waiting` is the sum
+ * over the level below.
  */
 #include "verify/queue.h"
 
@@ -58,7 +61,8 @@ bool verify_source_same_group(const struct verify_source *a, const struct verify
 
 /* ---- shares and groups ---- */
 
-static struct verify_share *find(const struct verify_queue *q, const struct verify_source *source)
+static struct verify_share *queue_find(const struct verify_queue *q,
+				       const struct verify_source *source)
 {
 	struct verify_share *share;
 
@@ -66,7 +70,8 @@ static struct verify_share *find(const struct verify_queue *q, const struct veri
 	return share;
 }
 
-static struct verify_group *find_group(const struct verify_queue *q, const struct verify_source *source)
+static struct verify_group *find_group(const struct verify_queue *q,
+				       const struct verify_source *source)
 {
 	const struct verify_source key = group_key(source);
 	struct verify_group *group;
@@ -133,9 +138,10 @@ static void join(struct verify_queue *q, struct verify_share *share, struct veri
 	q->waiting++;
 }
 
-bool verify_queue_add(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
+bool verify_queue_add(struct verify_queue *q, struct verify_place *place,
+		      const struct verify_source *source)
 {
-	struct verify_share *share = find(q, source);
+	struct verify_share *share = queue_find(q, source);
 
 	ASSERT(!place->share);
 	if (!share && !(share = share_new(q, source)))
@@ -175,19 +181,23 @@ static int index_of(const struct list *head, const struct list *of)
 	return before;
 }
 
-void verify_queue_share(struct verify_queue *q, struct verify_place *place, const struct verify_source *source)
+void verify_queue_share(struct verify_queue *q, struct verify_place *place,
+			const struct verify_source *source)
 {
 	const struct verify_share *old = place->share;
-	struct verify_share *fresh = find(q, source);
+	struct verify_share *fresh = queue_find(q, source);
 	const struct verify_group *group = find_group(q, source);
 	int before, before_new;
 
 	if (!old)
 		return;
-	/* the turns of its group that come before the turn of this place, and before the turn of a new place of this source */
-	before = index_of(&old->places, &place->node) * old->group->share_count + index_of(&old->group->shares, &old->node);
+	/* the turns of its group that come before the turn of this place, and before the turn of a
+	   new place of this source */
+	before = index_of(&old->places, &place->node) * old->group->share_count +
+		 index_of(&old->group->shares, &old->node);
 	if (fresh)
-		before_new = fresh->waiting * fresh->group->share_count + index_of(&fresh->group->shares, &fresh->node);
+		before_new = fresh->waiting * fresh->group->share_count +
+			     index_of(&fresh->group->shares, &fresh->node);
 	else
 		before_new = group ? group->share_count : 0;
 	if (before <= before_new || (!fresh && !(fresh = share_new(q, source))))
@@ -207,11 +217,13 @@ struct verify_place *verify_queue_next(struct verify_queue *q, const struct veri
 			if (fit && !fit->source(fit->context, &share->source))
 				continue;
 			LIST_EACH(waiting, &share->places) {
-				struct verify_place *place = LIST_OBJECT(waiting, struct verify_place, node);
+				struct verify_place *place = LIST_OBJECT(waiting,
+									 struct verify_place, node);
 
 				if (fit && !fit->place(fit->context, place))
 					continue;
-				/* the next turn of this source and of its group comes after all others */
+				/* the next turn of this source and of its group comes after all
+				   others */
 				list_remove(&share->group->node);
 				list_append(&q->turns, &share->group->node);
 				list_remove(&share->node);
@@ -239,9 +251,10 @@ static const struct verify_share *fullest_share(const struct verify_group *group
 	return fullest;
 }
 
-struct verify_place *verify_queue_displace(struct verify_queue *q, const struct verify_source *source)
+struct verify_place *verify_queue_displace(struct verify_queue *q,
+					   const struct verify_source *source)
 {
-	const struct verify_share *own = find(q, source), *fullest = NULL;
+	const struct verify_share *own = queue_find(q, source), *fullest = NULL;
 	const struct verify_group *own_group = find_group(q, source), *group = NULL;
 	struct verify_place *youngest;
 
@@ -253,7 +266,8 @@ struct verify_place *verify_queue_displace(struct verify_queue *q, const struct 
 	}
 	if (group && group->waiting > (own_group ? own_group->waiting : 0) + 1)
 		fullest = fullest_share(group);
-	else if (own_group && (fullest = fullest_share(own_group)) != NULL && fullest->waiting <= (own ? own->waiting : 0) + 1)
+	else if (own_group && (fullest = fullest_share(own_group)) != NULL &&
+		 fullest->waiting <= (own ? own->waiting : 0) + 1)
 		fullest = NULL;
 	if (!fullest)
 		return NULL;
@@ -262,7 +276,8 @@ struct verify_place *verify_queue_displace(struct verify_queue *q, const struct 
 	return youngest;
 }
 
-void verify_queue_each(const struct verify_queue *q, void (*visit)(void *context, struct verify_place *place), void *context)
+void verify_queue_each(const struct verify_queue *q,
+		       void (*visit)(void *context, struct verify_place *place), void *context)
 {
 	LIST_EACH(turn, &q->turns)
 		LIST_EACH(share, &LIST_OBJECT(turn, struct verify_group, node)->shares)

@@ -1,19 +1,21 @@
 /*
- * The verifiers and their questions: which verifier works on which question, which questions wait, which question is removed.
+ * The verifiers and their questions: which verifier works on which question, which questions wait,
+ * which question is removed.
  *
- * A question waits (queue.c) until a verifier is idle or may be started. pgweir's own questions wait in a separate
- * queue, which takes turns with the queue of the clients: their number is limited elsewhere, and unauthenticated clients must
- * not delay pgweir's logins at its servers.
+ * A question waits (queue.c) until a verifier is idle or may be started. pgweir's own questions
+ * wait in a separate queue, which takes turns with the queue of the clients: their number is
+ * limited elsewhere, and unauthenticated clients must not delay pgweir's logins at its servers.
  *
  * idle -> busy -> idle   question sent, answer received
  * idle, busy -> ended    socket closed and the process killed; reaped by a tick
  *
- * A process counts until it is reaped. A process that cannot be killed (it waits for a disk that does not answer) therefore
- * keeps its place, and a client that logs in and leaves in a loop cannot exceed the limit of processes.
+ * A process counts until it is reaped. A process that cannot be killed (it waits for a disk that
+ * does not answer) therefore keeps its place, and a client that logs in and leaves in a loop cannot
+ * exceed the limit of processes.
  *
- * Invariant: a check either is in the queue or displaced and has no process, or belongs to exactly one busy process. While a
- * check waits, the maximum number of processes exists and none is idle, or the dispatch event is scheduled; while a check is
- * displaced, the event is scheduled.
+ * Invariant: a check either is in the queue or displaced and has no process, or belongs to exactly
+ * one busy process. While a check waits, the maximum number of processes exists and none is idle,
+ * or the dispatch event is scheduled; while a check is displaced, the event is scheduled.
  */
 #include "verify/verifier.h"
 
@@ -30,7 +32,8 @@
 #include "base/log.h"
 #include "verify/child.h"
 
-#define IDLE_MOST (60 * USEC)		/* an idle process is ended after this time: most of the time no client logs in */
+/* an idle process is ended after this time: most of the time no client logs in */
+#define IDLE_MOST (60 * USEC)
 #define ANSWERS_MOST 1000		/* then it is replaced, because modules may leak memory */
 
 struct verifiers {
@@ -39,7 +42,8 @@ struct verifiers {
 	struct list idle, busy, ended;	/* struct verifier */
 	struct verify_queue clients, own;	/* struct verify_check */
 	bool own_is_next;
-	struct list displaced;		/* struct verify_check: removed from the queue, and not reported yet */
+	/* struct verify_check: removed from the queue, and not reported yet */
+	struct list displaced;
 	struct verify_limits limits;
 	int processes;			/* not reaped yet */
 	uint64_t last_ticket;
@@ -119,11 +123,13 @@ static void want_dispatch(struct verifiers *v)
 /* ---- one verifier ---- */
 
 /*
- * A verifier has one question at a time, and the answer contains the ticket of the question, so that it cannot be taken for the
- * answer to another question. Any other message ends the verifier, which only affects the current login.
+ * A verifier has one question at a time, and the answer contains the ticket of the question, so
+ * that it cannot be taken for the answer to another question. Any other message ends the verifier,
+ * which only affects the current login.
  */
 
-/* Ends the verifier. The caller handles its check. `is_expected`: pgweir does not need it any longer, and its exit status is not logged. */
+/* Ends the verifier. The caller handles its check. `is_expected`: pgweir does not need it any
+   longer, and its exit status is not logged. */
 static void verifier_end(struct verifier *one, bool is_expected)
 {
 	one->is_killed = is_expected;
@@ -139,7 +145,7 @@ static void verifier_end(struct verifier *one, bool is_expected)
 }
 
 /* The verifier has failed or sent an invalid message: its current login fails. */
-static void give_up(struct verifier *one, const char *what)
+static void verifier_give_up(struct verifier *one, const char *what)
 {
 	struct verify_check *check = one->check;
 	struct verify_answer answer;
@@ -148,11 +154,13 @@ static void give_up(struct verifier *one, const char *what)
 	verifier_end(one, false);
 	if (!check)
 		return;
-	verify_answer_set(&answer, VERIFIED_UNKNOWN, "the verifier at work on it (process %d) %s", (int)one->pid, what);
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "the verifier at work on it (process %d) %s",
+			  (int)one->pid, what);
 	check_finish(check, &answer);
 }
 
-/* Handles the answer. The verifier is idle or ended before the answer is reported, because the client may ask again. */
+/* Handles the answer. The verifier is idle or ended before the answer is reported, because the
+   client may ask again. */
 static void settle(struct verifier *one, const struct verify_answer *answer)
 {
 	struct verify_check *check = one->check;
@@ -162,14 +170,15 @@ static void settle(struct verifier *one, const struct verify_answer *answer)
 	one->since = one->of->now;
 	list_remove(&one->node);
 	list_prepend(&one->of->idle, &one->node);
-	if (one->is_old || one->answered >= ANSWERS_MOST || one->of->processes > one->of->limits.processes)
+	if (one->is_old || one->answered >= ANSWERS_MOST ||
+	    one->of->processes > one->of->limits.processes)
 		verifier_end(one, true);
 	else if (count_waiting(one->of) > 0)
 		want_dispatch(one->of);
 	check_finish(check, answer);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context)
+static void on_verifier_readable(evutil_socket_t fd, short what, void *context)
 {
 	struct verifier *one = context;
 	uint8_t data[VERIFY_ANSWER_MOST];
@@ -181,13 +190,15 @@ static void on_readable(evutil_socket_t fd, short what, void *context)
 	if (size < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (size <= 0)
-		give_up(one, one->check ? "has ended without an answer" : "has ended");
-	else if (size > (ssize_t)sizeof(data) || !verify_answer_read(data, (size_t)size, &ticket, &answer))
-		give_up(one, "said what is no answer");
+		verifier_give_up(one, one->check ? "has ended without an answer" : "has ended");
+	else if (size > (ssize_t)sizeof(data) ||
+		 !verify_answer_read(data, (size_t)size, &ticket, &answer))
+		verifier_give_up(one, "said what is no answer");
 	else if (!one->check || ticket != one->check->ticket)
-		give_up(one, "answered what was not asked");
-	else if (answer.has_key != (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFIED_YES))
-		give_up(one, "answered something else than was asked");
+		verifier_give_up(one, "answered what was not asked");
+	else if (answer.has_key !=
+		 (one->check->method == VERIFY_SCRAM && answer.verdict == VERIFIED_YES))
+		verifier_give_up(one, "answered something else than was asked");
 	else
 		settle(one, &answer);
 	mem_wipe(data, sizeof(data));
@@ -211,7 +222,8 @@ static struct verifier *verifier_start(struct verifiers *v)
 	list_init(&one->node);
 	list_append(&v->idle, &one->node);
 	v->processes++;
-	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_readable, one);
+	one->readable = event_new(v->base, one->fd, EV_READ | EV_PERSIST, on_verifier_readable,
+				  one);
 	if (!one->readable || event_add(one->readable, NULL) < 0) {
 		verifier_end(one, true);
 		errno = ENOMEM;
@@ -225,7 +237,8 @@ static struct verifier *verifier_start(struct verifiers *v)
 static void verifier_give(struct verifier *one, struct verify_check *check)
 {
 	const struct bytes *question = &check->question;
-	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question), MSG_NOSIGNAL | MSG_DONTWAIT);
+	ssize_t sent = send(one->fd, bytes_front(question), bytes_size(question),
+			    MSG_NOSIGNAL | MSG_DONTWAIT);
 
 	check->by = one;
 	one->check = check;
@@ -233,7 +246,7 @@ static void verifier_give(struct verifier *one, struct verify_check *check)
 	list_append(&one->of->busy, &one->node);
 	bytes_wipe(&check->question);
 	if (sent < 0)
-		give_up(one, "does not take questions");
+		verifier_give_up(one, "does not take questions");
 }
 
 /* Frees an ended verifier if its process has ended. */
@@ -245,9 +258,11 @@ static void verifier_reap(struct verifier *one)
 		return;
 	if (!one->is_killed && status >= 0) {
 		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL)
-			log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid, WTERMSIG(status), strsignal(WTERMSIG(status)));
+			log_warning("verifier %d was ended by signal %d (%s)", (int)one->pid,
+				    WTERMSIG(status), strsignal(WTERMSIG(status)));
 		else if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
-			log_warning("verifier %d ended with status %d", (int)one->pid, WEXITSTATUS(status));
+			log_warning("verifier %d ended with status %d", (int)one->pid,
+				    WEXITSTATUS(status));
 	}
 	one->of->processes--;
 	list_remove(&one->node);
@@ -261,7 +276,8 @@ static struct verify_check *check_at(struct verify_place *place)
 	return LIST_OBJECT(place, struct verify_check, place);
 }
 
-/* Returns the verifier for the next question. NULL: the question must wait, or all waiting questions have failed. */
+/* Returns the verifier for the next question. NULL: the question must wait, or all waiting
+   questions have failed. */
 static struct verifier *next_verifier(struct verifiers *v)
 {
 	struct list *idle = list_first(&v->idle);
@@ -277,7 +293,8 @@ static struct verifier *next_verifier(struct verifiers *v)
 	if (one || !list_is_empty(&v->busy))
 		return one;
 	/* no verifier works and none can be started: the questions would wait forever */
-	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s", strerror(errno));
+	verify_answer_set(&answer, VERIFIED_UNKNOWN, "no verifier can be started: %s",
+			  strerror(errno));
 	log_error("%s", answer.why);
 	while ((place = next_place(v)) != NULL)
 		check_finish(check_at(place), &answer);
@@ -294,22 +311,26 @@ static void on_dispatch(evutil_socket_t fd, short what, void *context)
 
 	(void)fd;
 	(void)what;
-	verify_answer_set(&displaced, VERIFIED_DISPLACED, "made room for a login from another address");
+	verify_answer_set(&displaced, VERIFIED_DISPLACED,
+			  "made room for a login from another address");
 	while (!list_is_empty(&v->displaced)) {
-		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check, place.node);
+		struct verify_check *check = LIST_OBJECT(v->displaced.next, struct verify_check,
+							 place.node);
 
 		list_remove(&check->place.node);
 		check_finish(check, &displaced);
 	}
 	while (count_waiting(v) > 0 && v->processes == processes && (one = next_verifier(v)))
 		verifier_give(one, check_at(next_place(v)));
-	/* starting a process blocks the event loop: other events are handled before the next start */
+	/* starting a process blocks the event loop: other events are handled before the next
+	   start */
 	if (count_waiting(v) > 0 && v->processes > processes)
 		event_add(v->dispatch, &(struct timeval){ .tv_sec = 0 });
 }
 
-enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question, const struct verify_source *source,
-				  usec_t now, verify_done *done, void *context, struct verify_check **out)
+enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_question *question,
+				  const struct verify_source *source, usec_t now, verify_done *done,
+				  void *context, struct verify_check **out)
 {
 	enum verify_refusal why = VERIFIERS_ASKED;
 	struct verify_check *check = mem_try(sizeof(*check));
@@ -319,8 +340,13 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	v->now = now;
 	if (!check)
 		return VERIFIERS_NO_MEMORY;
-	*check = (struct verify_check){ .ticket = ++v->last_ticket, .is_own = question->is_own, .method = question->method,
-					.user = mem_copy_string(question->user), .since = now, .done = done, .context = context };
+	*check = (struct verify_check){ .ticket = ++v->last_ticket,
+					.is_own = question->is_own,
+					.method = question->method,
+					.user = mem_copy_string(question->user),
+					.since = now,
+					.done = done,
+					.context = context };
 	verify_place_init(&check->place);
 	if (!verify_question_write(&check->question, check->ticket, question))
 		why = VERIFIERS_TOO_LONG;
@@ -333,7 +359,8 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 		else
 			why = VERIFIERS_TOO_MANY;
 	}
-	if (why == VERIFIERS_ASKED && !verify_queue_add(queue_of(v, check->is_own), &check->place, source))
+	if (why == VERIFIERS_ASKED &&
+	    !verify_queue_add(queue_of(v, check->is_own), &check->place, source))
 		why = VERIFIERS_NO_MEMORY;
 	want_dispatch(v);
 	if (why != VERIFIERS_ASKED) {
@@ -344,7 +371,8 @@ enum verify_refusal verifiers_ask(struct verifiers *v, const struct verify_quest
 	return VERIFIERS_ASKED;
 }
 
-void verifiers_share(struct verifiers *v, struct verify_check *check, const struct verify_source *source)
+void verifiers_share(struct verifiers *v, struct verify_check *check,
+		     const struct verify_source *source)
 {
 	if (!check->is_own)
 		verify_queue_share(&v->clients, &check->place, source);
@@ -450,28 +478,33 @@ struct visitor {
 	void *context;
 };
 
-static void show_waiting(void *context, struct verify_place *place)
+static void verifier_show_waiting(void *context, struct verify_place *place)
 {
 	const struct visitor *to = context;
 	const struct verify_check *check = check_at(place);
 
-	to->visit(to->context, &(struct verify_view){ 0, "waiting", verify_method_names[check->method], check->user, check->since, 0 });
+	to->visit(to->context,
+		  &(struct verify_view){ 0, "waiting", verify_method_names[check->method],
+					 check->user, check->since, 0 });
 }
 
-void verifiers_each(const struct verifiers *v, void (*visit)(void *context, const struct verify_view *view), void *context)
+void verifiers_each(const struct verifiers *v,
+		    void (*visit)(void *context, const struct verify_view *view), void *context)
 {
 	LIST_EACH(node, &v->busy) {
 		const struct verifier *one = LIST_OBJECT(node, struct verifier, node);
 		const struct verify_check *check = one->check;
 
-		visit(context, &(struct verify_view){ (int)one->pid, "busy", verify_method_names[check->method], check->user, check->since,
-						      one->answered });
+		visit(context, &(struct verify_view){ (int)one->pid, "busy",
+						      verify_method_names[check->method],
+						      check->user, check->since, one->answered });
 	}
 	LIST_EACH(node, &v->idle) {
 		const struct verifier *one = LIST_OBJECT(node, struct verifier, node);
 
-		visit(context, &(struct verify_view){ (int)one->pid, "idle", NULL, NULL, one->since, one->answered });
+		visit(context, &(struct verify_view){ (int)one->pid, "idle", NULL, NULL, one->since,
+						      one->answered });
 	}
-	verify_queue_each(&v->own, show_waiting, &(struct visitor){ visit, context });
-	verify_queue_each(&v->clients, show_waiting, &(struct visitor){ visit, context });
+	verify_queue_each(&v->own, verifier_show_waiting, &(struct visitor){ visit, context });
+	verify_queue_each(&v->clients, verifier_show_waiting, &(struct visitor){ visit, context });
 }
