@@ -5,12 +5,14 @@
 #include "pool/host.h"
 
 /*
- * Watchers: a server connection to each host whose role some database asks for. Promise: a host is asked every host_check_period, and at once and
- * then every 50 ms while a primary is in doubt; a watcher counts for no limit and serves no client. See watcher.c.
+ * Watchers: a server connection to each host whose role some database asks for. Promise: a host is
+ * asked every host_check_period, and at once and then every 50 ms while a primary is in doubt; a
+ * watcher counts for no limit and serves no client. See watcher.c.
  */
 struct watchers;
 
-/* Reads the DataRow that answers the question, `size` bytes of body, into *answer, except for its time. False: malformed. */
+/* Reads the DataRow that answers the question, `size` bytes of body, into *answer, except for its
+   time. False: malformed. */
 bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answer);
 /* NULL: no memory. */
 struct watchers *watchers_new(struct world *world);

@@ -1,12 +1,15 @@
 /*
  * Names of hosts that are several servers.
  *
- * A name may have the addresses of all servers of a cluster, for example a headless service of Kubernetes. Each login by name would reach any of them, so
- * for a database with roles each address of such a name is a host: it has a watcher, a role and pools of its own, and the name has none. A name with one
- * address stays a host itself, because that address may be another one after the next look-up.
+ * A name may have the addresses of all servers of a cluster, for example a headless service of
+ * Kubernetes. Each login by name would reach any of them, so for a database with roles each address
+ * of such a name is a host: it has a watcher, a role and pools of its own, and the name has none. A
+ * name with one address stays a host itself, because that address may be another one after the next
+ * look-up.
  *
- * The resolver caches answers for their time to live. A failed look-up changes nothing: a failing name server must not take working hosts away. A server
- * whose address the name has lost is not listed any more, and its connections end (backend/retire.c).
+ * The resolver caches answers for their time to live. A failed look-up changes nothing: a failing
+ * name server must not take working hosts away. A server whose address the name has lost is not
+ * listed any more, and its connections end (backend/retire.c).
  *
  * Invariant: each name in the list is in the list of a database with roles, after a tick.
  */
@@ -49,19 +52,22 @@ static void on_addresses(void *context, const struct dns_answer *answer)
 	}
 	if (count == 0 || !host_set_members(name->host, addresses, count))
 		return;
-	log_info("host %s has %u addresses: %s", name->host->key, count, count > 1 ? "each is a host of its own" : "it is one host");
+	log_info("host %s has %u addresses: %s", name->host->key, count,
+		 count > 1 ? "each is a host of its own" : "it is one host");
 	roles_note_addresses(name->host, name->world->now);
 }
 
-static bool is_name(const char *text)
+static bool names_watch_is_name(const char *text)
 {
 	struct address literal;
 
 	return *text != '/' && *text != '@' && !address_from_ip(&literal, text, 0);
 }
 
-/* The host is listed by a database with roles: its name is looked up. Without memory it stays one host. */
-static void names_note(struct role_name **names, struct world *w, struct host *host, const char *text)
+/* The host is listed by a database with roles: its name is looked up. Without memory it stays one
+   host. */
+static void names_note(struct role_name **names, struct world *w, struct host *host,
+		       const char *text)
 {
 	struct role_name *name;
 	size_t size = strlen(text) + 1;
@@ -72,7 +78,7 @@ static void names_note(struct role_name **names, struct world *w, struct host *h
 			return;
 		}
 	}
-	name = is_name(text) ? mem_try(sizeof(*name) + size) : NULL;
+	name = names_watch_is_name(text) ? mem_try(sizeof(*name) + size) : NULL;
 	if (!name)
 		return;
 	memcpy(name->name, text, size);
@@ -98,7 +104,8 @@ void names_tick(struct role_name **names, struct world *w)
 	for (struct role_name *name = *names; name; name = name->next)
 		name->is_listed = false;
 	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
-		for (unsigned i = 0; d->roles && !d->roles->has_members && i < d->conf->host_count; i++) {
+		for (unsigned i = 0; d->roles && !d->roles->has_members && i < d->conf->host_count;
+		     i++) {
 			struct host *host = host_of(w->pools, &d->conf->hosts[i]);
 
 			if (!host)

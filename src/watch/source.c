@@ -1,11 +1,13 @@
 /*
  * Patroni as a source of roles.
  *
- * A source asks its URLs for the cluster (room patroni). The member with the leader lock is the leader, but only while its own Patroni, at the
- * address that the cluster names, has answered within LEADER_SILENT and says the same. A Patroni that has died or hangs cannot release the lock or demote
- * its server: the lock expires after its ttl, and another server is promoted while the old primary still takes writes. LEADER_SILENT is shorter than
- * any ttl (the lock expires at the earliest ttl - loop_wait after the last sign of life), so writes stop before another member can get the lock. A paused
- * cluster promotes nobody, and its Patroni may be restarted.
+ * A source asks its URLs for the cluster (room patroni). The member with the leader lock is the
+ * leader, but only while its own Patroni, at the address that the cluster names, has answered
+ * within LEADER_SILENT and says the same. A Patroni that has died or hangs cannot release the lock
+ * or demote its server: the lock expires after its ttl, and another server is promoted while the
+ * old primary still takes writes. LEADER_SILENT is shorter than any ttl (the lock expires at the
+ * earliest ttl - loop_wait after the last sign of life), so writes stop before another member can
+ * get the lock. A paused cluster promotes nobody, and its Patroni may be restarted.
  *
  * Invariant: each source in the list has a database that names its URLs, after a tick.
  */
@@ -26,26 +28,35 @@ struct role_source {
 	struct role_source *next;
 	struct world *world;
 	struct patroni *cluster;		/* asks the URLs of the configuration */
-	struct patroni *leader;			/* asks the Patroni of the leader; NULL: there is no leader, or no URL */
+	/* asks the Patroni of the leader; NULL: there is no leader, or no URL */
+	struct patroni *leader;
 	char leader_url[PATRONI_HOST_SIZE];	/* "" without `leader` */
-	struct conf *conf;			/* the configuration that the access was taken from, a reference */
+	/* the configuration that the access was taken from, a reference */
+	struct conf *conf;
 	bool is_named;				/* a database names the URLs */
 	bool is_logged;				/* a failure of the source was logged */
 	char urls[];
 };
 
-static void on_changed(void *context, const struct patroni *patroni);
+static void on_patroni_source_changed(void *context, const struct patroni *patroni);
 
 static struct patroni_access access_of(const struct settings *s)
 {
-	return (struct patroni_access){ .ca_file = s->patroni_ca_file, .user = s->patroni_user, .password = s->patroni_password };
+	return (struct patroni_access){ .ca_file = s->patroni_ca_file,
+					.user = s->patroni_user,
+					.password = s->patroni_password };
 }
 
-static struct patroni *ask(struct role_source *source, const char *urls)
+static struct patroni *patroni_source_ask(struct role_source *source, const char *urls)
 {
 	struct world *w = source->world;
 	struct patroni_config config = {
-		.base = w->base, .dns = w->dns, .urls = urls, .period = w->conf->settings.host_check_period, .changed = on_changed, .context = source,
+		.base = w->base,
+		.dns = w->dns,
+		.urls = urls,
+		.period = w->conf->settings.host_check_period,
+		.changed = on_patroni_source_changed,
+		.context = source,
 		.access = access_of(&w->conf->settings),
 	};
 	char why[PATRONI_WHY_SIZE];
@@ -57,7 +68,8 @@ static struct patroni *ask(struct role_source *source, const char *urls)
 }
 
 /* Returns the source of these URLs, and creates it if needed; NULL: no memory. */
-static struct role_source *source_of(struct role_source **sources, struct world *w, const char *urls)
+static struct role_source *source_of(struct role_source **sources, struct world *w,
+				     const char *urls)
 {
 	size_t size = strlen(urls) + 1;
 	struct role_source *source;
@@ -71,7 +83,7 @@ static struct role_source *source_of(struct role_source **sources, struct world 
 		return NULL;
 	source->world = w;
 	memcpy(source->urls, urls, size);
-	source->cluster = ask(source, urls);
+	source->cluster = patroni_source_ask(source, urls);
 	if (!source->cluster) {
 		mem_free(source);
 		return NULL;
@@ -90,8 +102,8 @@ static void source_free(struct role_source *source)
 	mem_free(source);
 }
 
-/* The URL that the leader's own Patroni is asked at; "": none. One with https is asked only if the configuration has such URLs: otherwise nothing says
-   which certificates to accept. */
+/* The URL that the leader's own Patroni is asked at; "": none. One with https is asked only if the
+   configuration has such URLs: otherwise nothing says which certificates to accept. */
 static const char *url_of_leader(const struct role_source *source)
 {
 	const struct patroni_view *view = &source->cluster->view;
@@ -112,15 +124,17 @@ static void follow_leader(struct role_source *source)
 	patroni_free(&source->leader);
 	text_copy(source->leader_url, sizeof(source->leader_url), url);
 	if (*url)
-		source->leader = ask(source, url);
+		source->leader = patroni_source_ask(source, url);
 	if (!source->leader)
 		source->leader_url[0] = '\0';
 }
 
-/* Asks whether the own Patroni of the leader says that it is the leader. False: `why` says why not. */
+/* Asks whether the own Patroni of the leader says that it is the leader. False: `why` says why
+   not. */
 static bool confirm_leader(const struct role_source *source, char *why, size_t why_size)
 {
-	const struct patroni_view *view = &source->cluster->view, *own = source->leader ? &source->leader->view : NULL;
+	const struct patroni_view *view = &source->cluster->view,
+				  *own = source->leader ? &source->leader->view : NULL;
 	const struct patroni_member *leader = &view->members[view->leader];
 	const char *other;
 	usec_t silent = roles_fresh_for(source->world->pools);
@@ -130,14 +144,16 @@ static bool confirm_leader(const struct role_source *source, char *why, size_t w
 	if (silent < LEADER_SILENT)
 		silent = LEADER_SILENT;
 	if (!own || !own->is_known || source->world->now - own->asked_at > silent) {
-		snprintf(why, why_size, "the Patroni of the leader %.60s does not answer%s%.90s", leader->name,
-			 source->leader && *source->leader->why ? ": " : "", source->leader ? source->leader->why : "");
+		snprintf(why, why_size, "the Patroni of the leader %.60s does not answer%s%.90s",
+			 leader->name, source->leader && *source->leader->why ? ": " : "",
+			 source->leader ? source->leader->why : "");
 		return false;
 	}
 	other = own->leader >= 0 ? own->members[own->leader].name : "nobody";
 	if (strcmp(other, leader->name) == 0)
 		return true;
-	snprintf(why, why_size, "the leader is %.60s, and its own Patroni names %.60s", leader->name, other);
+	snprintf(why, why_size, "the leader is %.60s, and its own Patroni names %.60s",
+		 leader->name, other);
 	return false;
 }
 
@@ -152,7 +168,8 @@ static void pass_on(const struct role_source *source, struct roles *roles)
 	char why[HOST_WHY] = "Patroni says that no member has the leader lock";
 
 	if (!view->is_known) {
-		roles_note_silence(roles, *source->cluster->why ? source->cluster->why : "Patroni has not answered yet");
+		roles_note_silence(roles, *source->cluster->why ? source->cluster->why
+								: "Patroni has not answered yet");
 		return;
 	}
 	for (unsigned i = 0; i < view->count; i++) {
@@ -182,7 +199,7 @@ static void pass_on_to_all(const struct role_source *source)
 	}
 }
 
-static void on_changed(void *context, const struct patroni *patroni)
+static void on_patroni_source_changed(void *context, const struct patroni *patroni)
 {
 	struct role_source *source = context;
 
@@ -192,7 +209,7 @@ static void on_changed(void *context, const struct patroni *patroni)
 }
 
 /* Logs when the source stops and begins to answer. */
-static void log_change(struct role_source *source)
+static void patroni_source_log_change(struct role_source *source)
 {
 	bool fails = !source->cluster->view.is_known && *source->cluster->why;
 
@@ -205,7 +222,8 @@ static void log_change(struct role_source *source)
 	source->is_logged = fails;
 }
 
-/* After a RELOAD: user, password or authorities may be others, the last answers count all the same. */
+/* After a RELOAD: user, password or authorities may be others, the last answers count all the
+   same. */
 static void renew_access(struct role_source *source)
 {
 	struct conf *conf = source->world->conf;
@@ -250,7 +268,7 @@ void sources_tick(struct role_source **sources, struct world *w, bool is_doubtfu
 			if (source->leader)
 				patroni_ask_now(source->leader);
 		}
-		log_change(source);
+		patroni_source_log_change(source);
 		pass_on_to_all(source);
 	}
 }

@@ -1,10 +1,13 @@
 /*
- * Watchers. A watcher asks its host for role, position in the WAL, timeline and system identifier in one query; the answer is evidence for
- * pool/role_evidence.c, with the time before the query was sent.
+ * Watchers. A watcher asks its host for role, position in the WAL, timeline and system identifier
+ * in one query; the answer is evidence for pool/role_evidence.c, with the time before the query was
+ * sent.
  *
- * A watcher logs in to a database that lists the host, as host_check_user, as the user of the database, as auth_user, or as a user that has logged in
- * to the database, in this order. If a login is refused, the next combination follows in the next attempt: a refused login shows that the host lives.
- * The server of a watcher is in no pool's limits, is not handed over in an online restart, and stays during a PAUSE.
+ * A watcher logs in to a database that lists the host, as host_check_user, as the user of the
+ * database, as auth_user, or as a user that has logged in to the database, in this order. If a
+ * login is refused, the next combination follows in the next attempt: a refused login shows that
+ * the host lives. The server of a watcher is in no pool's limits, is not handed over in an online
+ * restart, and stays during a PAUSE.
  *
  * Invariant: host->watcher->server is in SERVER_LOGIN or SERVER_WATCHING, or NULL.
  */
@@ -27,50 +30,73 @@
 
 #define DOUBT_PERIOD (USEC / 20)
 #define READ_PERIOD (USEC / 10)		/* for databases with readers ... */
-#define WAIT_PERIOD (USEC / 50)		/* ... and if they wait for a standby that is fresh enough */
+/* ... and if they wait for a standby that is fresh enough */
+#define WAIT_PERIOD (USEC / 50)
 #define LOOK_AGAIN USEC
-#define SILENT_LEAST USEC		/* a connection or an answer may take this long, also with a shorter period */
+/* a connection or an answer may take this long, also with a shorter period */
+#define SILENT_LEAST USEC
 
-/* The questions name the schema of each function and operator. A watcher can't set search_path at its login instead: PostgreSQL 18 reports it there,
-   and clients take the parameters of the last login for their own defaults. */
+/* The questions name the schema of each function and operator. A watcher can't set search_path at
+   its login instead: PostgreSQL 18 reports it there, and clients take the parameters of the last
+   login for their own defaults. */
 #define EQUALS " operator(pg_catalog.=) "
-/* A default that the owner of the database or the role has chosen says nothing about the host; NULL for `off`. */
+/* A default that the owner of the database or the role has chosen says nothing about the host; NULL
+   for `off`. */
 #define READ_ONLY \
-	"case when pg_catalog.current_setting('default_transaction_read_only')" EQUALS "'on' then (select case when source" EQUALS \
-	"any('{database,user,database user}'::pg_catalog.text[]) then 'off' else 'on' end from pg_catalog.pg_settings" \
+	"case when pg_catalog.current_setting('default_transaction_read_only')" EQUALS \
+	"'on' then (select case when source" EQUALS \
+	"any('{database,user,database user}'::pg_catalog.text[]) then 'off' else 'on' end from " \
+	"pg_catalog.pg_settings" \
 	" where name" EQUALS "'default_transaction_read_only') end"
-/* No row, or a column that is not read: PostgreSQL 14 and later end an idle session after a time that the owner of the database can set. */
+/* No row, or a column that is not read: PostgreSQL 14 and later end an idle session after a time
+   that the owner of the database can set. */
 #define KEEP_SESSION \
-	" where pg_catalog.current_setting('idle_session_timeout',true) is null or pg_catalog.set_config('idle_session_timeout','0',false)" EQUALS "'0'"
-/* Each column is NULL or an error where the host has no answer, and an error only repeats the question: a promotion may happen within the query. */
+	" where pg_catalog.current_setting('idle_session_timeout',true) is null or " \
+	"pg_catalog.set_config('idle_session_timeout','0',false)" EQUALS "'0'"
+/* Each column is NULL or an error where the host has no answer, and an error only repeats the
+   question: a promotion may happen within the query. */
 #define QUESTION \
-	"select pg_catalog.pg_is_in_recovery()," \
-	"case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_insert_lsn() end," \
-	"case when pg_catalog.pg_is_in_recovery() then greatest((select timeline_id from pg_catalog.pg_control_checkpoint())," \
-	"(select min_recovery_end_timeline from pg_catalog.pg_control_recovery())," \
-	"(select received_tli from pg_catalog.pg_stat_wal_receiver))::pg_catalog.text" \
-	" else pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
+	"select pg_catalog.pg_is_in_recovery(),case when pg_catalog.pg_is_in_recovery() then " \
+	"pg_catalog.pg_last_wal_replay_lsn() else pg_catalog.pg_current_wal_insert_lsn() " \
+	"end,case when pg_catalog.pg_is_in_recovery() then greatest((select timeline_id from " \
+	"pg_catalog.pg_control_checkpoint()),(select min_recovery_end_timeline from " \
+	"pg_catalog.pg_control_recovery()),(select received_tli from " \
+	"pg_catalog.pg_stat_wal_receiver))::pg_catalog.text else " \
+	"pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
 	READ_ONLY "," \
 	"(select system_identifier from pg_catalog.pg_control_system())," \
 	"(select pid from pg_catalog.pg_stat_wal_receiver)," SERVER_IDENTITY KEEP_SESSION
-/* For servers that refuse the other query: services that imitate PostgreSQL have no WAL functions. */
+/* For servers that refuse the other query: services that imitate PostgreSQL have no WAL
+   functions. */
 #define SHORT_QUESTION \
 	"select pg_catalog.pg_is_in_recovery(),null,null," READ_ONLY ",null,null,null"
-enum column { COLUMN_RECOVERY, COLUMN_POSITION, COLUMN_TIMELINE, COLUMN_READ_ONLY, COLUMN_SYSTEM, COLUMN_RECEIVER, COLUMN_SERVER, COLUMNS };
+enum column {
+	COLUMN_RECOVERY,
+	COLUMN_POSITION,
+	COLUMN_TIMELINE,
+	COLUMN_READ_ONLY,
+	COLUMN_SYSTEM,
+	COLUMN_RECEIVER,
+	COLUMN_SERVER,
+	COLUMNS
+};
 
 struct watcher {
 	struct host *host;			/* a reference */
 	struct server *server;			/* NULL: none */
 	usec_t tried_at;			/* last dial or question */
-	unsigned attempt;			/* number of refused logins, which chooses the next database and user */
+	/* number of refused logins, which chooses the next database and user */
+	unsigned attempt;
 	bool is_short;				/* the server has refused QUESTION twice in a row */
 	bool is_warned;				/* a refused login is logged once */
-	struct host_evidence answer;		/* of the question that is being answered; claim UNKNOWN: no row yet */
+	/* of the question that is being answered; claim UNKNOWN: no row yet */
+	struct host_evidence answer;
 };
 
 struct watchers {
 	struct world *world;
-	struct event *timer;			/* pending while a primary is in doubt, or a host has readers */
+	/* pending while a primary is in doubt, or a host has readers */
+	struct event *timer;
 	struct role_source *sources;			/* Patroni */
 	struct role_name *names;		/* of hosts, with their addresses */
 };
@@ -80,14 +106,19 @@ static struct watcher *watcher_of(const struct server *s) { return s->pooled.poo
 
 /* ---- the answer ---- */
 
-/* Reads digits of this base after `text`, up to `size` characters. False: there are none, or too many for the type. */
+/* Reads digits of this base after `text`, up to `size` characters. False: there are none, or too
+   many for the type. */
 static bool read_digits(const char *text, size_t size, int base, uint64_t most, uint64_t *value)
 {
 	*value = 0;
 	for (size_t i = 0; i < size; i++) {
-		const char *digits = "0123456789abcdef", *digit = text[i] ? strchr(digits, text[i] | ((text[i] >= 'A') ? 0x20 : 0)) : NULL;
+		const char *digits = "0123456789abcdef",
+			   *digit = text[i] ? strchr(digits,
+						     text[i] | ((text[i] >= 'A') ? 0x20 : 0))
+					    : NULL;
 
-		if (!digit || digit - digits >= base || *value > (most - (uint64_t)(digit - digits)) / (uint64_t)base)
+		if (!digit || digit - digits >= base ||
+		    *value > (most - (uint64_t)(digit - digits)) / (uint64_t)base)
 			return false;
 		*value = *value * (uint64_t)base + (uint64_t)(digit - digits);
 	}
@@ -136,8 +167,10 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 			is_read = read_position(text, length, &answer->position);
 			break;
 		case COLUMN_TIMELINE:
-			/* the name of a WAL file begins with the timeline; the answer of a standby is a number */
-			is_read = length == 24 ? read_digits(text, 8, 16, UINT32_MAX, &number) : read_digits(text, length, 10, UINT32_MAX, &number);
+			/* the name of a WAL file begins with the timeline; the answer of a standby
+			   is a number */
+			is_read = length == 24 ? read_digits(text, 8, 16, UINT32_MAX, &number)
+					       : read_digits(text, length, 10, UINT32_MAX, &number);
 			answer->timeline = is_read ? (uint32_t)number : 0;
 			break;
 		case COLUMN_READ_ONLY:
@@ -162,7 +195,7 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 	return c.at == c.end;
 }
 
-static void on_row(struct server *s, const struct pg_frame *row)
+static void on_watcher_row(struct server *s, const struct pg_frame *row)
 {
 	struct watcher *watcher = watcher_of(s);
 	struct host_evidence answer = { .at = watcher->answer.at };
@@ -171,7 +204,7 @@ static void on_row(struct server *s, const struct pg_frame *row)
 		watcher->answer = answer;
 }
 
-static enum task_end on_done(struct server *s, bool failed)
+static enum task_end on_watcher_done(struct server *s, bool failed)
 {
 	struct watcher *watcher = watcher_of(s);
 	struct world *w = s->peer.world;
@@ -185,17 +218,24 @@ static enum task_end on_done(struct server *s, bool failed)
 		/* within a promotion the query fails once */
 		watcher->is_short = watcher->attempt++ > 0;
 	} else {
-		server_end(s, REASON_WATCH_FAILED, s->task_words ? s->task_words : "the answer to the question for the role is malformed");
+		server_end(s, REASON_WATCH_FAILED,
+			   s->task_words ? s->task_words
+					 : "the answer to the question for the role is malformed");
 	}
 	return TASK_END_NOTHING;
 }
 
 static const struct server_task task_watch = {
-	.name = "watch", .words = "the question for the role of the host", .states = TASK_IN(WATCHING), .reads_rows = true, .keeps_error = true,
-	.on_row = on_row, .on_done = on_done,
+	.name = "watch",
+	.words = "the question for the role of the host",
+	.states = TASK_IN(WATCHING),
+	.reads_rows = true,
+	.keeps_error = true,
+	.on_row = on_watcher_row,
+	.on_done = on_watcher_done,
 };
 
-static void ask(struct watcher *watcher)
+static void watcher_ask(struct watcher *watcher)
 {
 	struct server *s = watcher->server;
 
@@ -217,12 +257,13 @@ void watch_begin(struct server *s)
 	watcher->attempt = 0;
 	watcher->is_short = false;
 	watcher->is_warned = false;
-	ask(watcher);
+	watcher_ask(watcher);
 }
 
 /* ---- the connection ---- */
 
-/* Returns the pool with the n-th combination of a database that lists the host and a user, modulo their number; NULL: there is none, or no memory. */
+/* Returns the pool with the n-th combination of a database that lists the host and a user, modulo
+   their number; NULL: there is none, or no memory. */
 static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
 {
 	const struct settings *set = &w->conf->settings;
@@ -236,13 +277,17 @@ static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
 		if (round == 1 && count == 0)
 			return NULL;
 		for (struct database *d = w->pools->databases; d; d = d->hh.next) {
-			const char *names[] = { set->host_check_user, d->conf->user, d->conf->auth_user ? d->conf->auth_user : set->auth_user };
+			const char *names[] = { set->host_check_user, d->conf->user,
+						d->conf->auth_user ? d->conf->auth_user
+								   : set->auth_user };
 			bool is_listed = false;
 
 			for (unsigned i = 0; d->roles && i < d->roles->count; i++)
 				is_listed |= d->roles->places[i].host == host;
 			for (size_t i = 0; is_listed && i < sizeof(names) / sizeof(names[0]); i++) {
-				struct user *user = round == 1 && names[i] && at == n % count ? user_get(w->pools, names[i]) : NULL;
+				struct user *user = round == 1 && names[i] && at == n % count
+							    ? user_get(w->pools, names[i])
+							    : NULL;
 				struct pool *home = user ? pool_get(d, user, true, w->now) : NULL;
 
 				at += names[i] != NULL;
@@ -263,7 +308,7 @@ static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
 	return found ? pool_at_host(found, host, w->now) : NULL;
 }
 
-static void connect_to(struct world *w, struct watcher *watcher)
+static void watcher_connect_to(struct world *w, struct watcher *watcher)
 {
 	struct pool *pool = pool_for(w, watcher->host, watcher->attempt);
 
@@ -277,7 +322,8 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 	struct watcher *watcher = watcher_of(s);
 	struct world *w = s->peer.world;
 	struct host *host = s->pooled.pool->host;
-	bool is_refused = s->dial && why == REASON_SERVER_SAID && s->dial->refusal != SERVER_REFUSAL_AWAY;
+	bool is_refused = s->dial && why == REASON_SERVER_SAID &&
+			  s->dial->refusal != SERVER_REFUSAL_AWAY;
 
 	if (!watcher || watcher->server != s)
 		return;
@@ -285,22 +331,27 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 	watcher->attempt += is_refused;
 	if (s->peer.ended_in == SERVER_WATCHING)
 		host_forget(host);
-	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT && why != REASON_CONNECT_TIMED_OUT)
+	if (close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT &&
+	    why != REASON_CONNECT_TIMED_OUT)
 		return;
 	if (is_refused || (s->dial && close_reason_rows[why].fault == FAULT_POOLER)) {
 		host->errors++;
 		host_note_alive(host, w->now);
 		if (!watcher->is_warned)
-			log_warning("host %s: the check of its role cannot log in: %s", host->key, text);
+			log_warning("host %s: the check of its role cannot log in: %s", host->key,
+				    text);
 		watcher->is_warned = true;
 	} else if (s->peer.ended_in == SERVER_WATCHING) {
-		/* an administrator may have ended this connection only: the next attempt shows whether the host lives */
+		/* an administrator may have ended this connection only: the next attempt shows
+		   whether the host lives */
 		host_doubt(host, w->now);
 		watcher->tried_at = 0;
-	} else if (why == REASON_CONNECT_FAILED || why == REASON_SERVER_CRASHED || why == REASON_SERVER_SAID) {
+	} else if (why == REASON_CONNECT_FAILED || why == REASON_SERVER_CRASHED ||
+		   why == REASON_SERVER_SAID) {
 		host_note_failure(host, text, w->now);
 	} else {
-		/* no answer, or no address: the last claim becomes old. The next attempt is not due at once, also if this one was short. */
+		/* no answer, or no address: the last claim becomes old. The next attempt is not due
+		   at once, also if this one was short. */
 		host->errors++;
 		if (why != REASON_DNS_FAILED)
 			host_doubt(host, w->now);
@@ -320,8 +371,8 @@ static void watcher_free(struct host *host)
 	mem_free(watcher);
 }
 
-/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt. *readers_period: how often the host is asked for the
-   readers of these databases. */
+/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt.
+   *readers_period: how often the host is asked for the readers of these databases. */
 static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 {
 	usec_t since = 0;
@@ -343,28 +394,35 @@ static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 	return since;
 }
 
-/* Whether the watcher logs in again, because the address may lead to another server now: after server_lifetime, and each second while a database that
-   lists this host alone has no primary. In a longer list a working connection to a standby is worth more: its readers go on. */
+/* Whether the watcher logs in again, because the address may lead to another server now: after
+   server_lifetime, and each second while a database that lists this host alone has no primary. In a
+   longer list a working connection to a standby is worth more: its readers go on. */
 static bool is_to_look_again(const struct host *host, usec_t now)
 {
 	const struct watcher *watcher = host->watcher;
 	usec_t lifetime = host->pools->conf->settings.server_lifetime;
 	bool is_missed = false;
 
-	if (!watcher->server || watcher->server->pooled.state != SERVER_WATCHING || host->login_wanted > host->accepted_at)
+	if (!watcher->server || watcher->server->pooled.state != SERVER_WATCHING ||
+	    host->login_wanted > host->accepted_at)
 		return false;
 	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
-		is_missed |= d->roles && !d->roles->primary && d->roles->count == 1 && d->roles->places[0].host == host;
+		is_missed |= d->roles && !d->roles->primary && d->roles->count == 1 &&
+			     d->roles->places[0].host == host;
 	}
-	return (is_missed && now - host->accepted_at > LOOK_AGAIN) || (lifetime > 0 && now - watcher->server->pooled.opened > lifetime);
+	return (is_missed && now - host->accepted_at > LOOK_AGAIN) ||
+	       (lifetime > 0 && now - watcher->server->pooled.opened > lifetime);
 }
 
-/* Does what is due for the host. Returns after which time the host must be visited again; the tick is soon enough for USEC. */
-static usec_t visit(struct world *w, struct host *host)
+/* Does what is due for the host. Returns after which time the host must be visited again; the tick
+   is soon enough for USEC. */
+static usec_t watcher_visit(struct world *w, struct host *host)
 {
 	/* a second answer proves that its WAL receiver stays */
 	bool is_unproven = host->evidence.receiver > 0 && !host->is_receiving, is_new;
-	usec_t readers, doubt = doubted_since(host, &readers), period = w->conf->settings.host_check_period, silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
+	usec_t readers, doubt = doubted_since(host, &readers),
+			period = w->conf->settings.host_check_period,
+			silent = 2 * period > SILENT_LEAST ? 2 * period : SILENT_LEAST, again;
 	struct watcher *watcher = host->watcher;
 	struct server *s;
 
@@ -385,7 +443,8 @@ static usec_t visit(struct world *w, struct host *host)
 	else if (s && (s->dial || s->task) && w->now - watcher->tried_at >= silent)
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	/* the connection may be older than the beginning of a shutdown */
-	if (s && s->pooled.state == SERVER_WATCHING && host->login_wanted > host->accepted_at && !peer_is_ending(&s->peer)) {
+	if (s && s->pooled.state == SERVER_WATCHING && host->login_wanted > host->accepted_at &&
+	    !peer_is_ending(&s->peer)) {
 		server_end(s, REASON_WATCH_OVER, NULL);
 		watcher->server = s = NULL;
 		watcher->tried_at = 0;
@@ -406,9 +465,10 @@ static usec_t visit(struct world *w, struct host *host)
 	if (w->now - watcher->tried_at < period && !(doubt > watcher->tried_at))
 		return again;
 	if (!watcher->server)
-		connect_to(w, watcher);
-	else if (!s->dial && !s->task && !peer_is_ending(&s->peer) && s->pooled.state == SERVER_WATCHING)
-		ask(watcher);
+		watcher_connect_to(w, watcher);
+	else if (!s->dial && !s->task && !peer_is_ending(&s->peer) &&
+		 s->pooled.state == SERVER_WATCHING)
+		watcher_ask(watcher);
 	return again;
 }
 
@@ -420,7 +480,7 @@ void watchers_tick(struct watchers *watchers)
 
 	HASH_ITER(hh, w->pools->hosts, host, next) {
 		if (host->role_users > 0) {
-			next_visit = visit(w, host);
+			next_visit = watcher_visit(w, host);
 			again = next_visit < again ? next_visit : again;
 		} else if (host->watcher) {
 			watcher_free(host);
@@ -429,11 +489,12 @@ void watchers_tick(struct watchers *watchers)
 	sources_tick(&watchers->sources, w, again <= DOUBT_PERIOD);
 	names_tick(&watchers->names, w);
 	/* an earlier visit may have become necessary */
-	if (again < USEC && (again < READ_PERIOD || !event_pending(watchers->timer, EV_TIMEOUT, NULL)))
+	if (again < USEC &&
+	    (again < READ_PERIOD || !event_pending(watchers->timer, EV_TIMEOUT, NULL)))
 		event_add(watchers->timer, &(struct timeval){ .tv_usec = (suseconds_t)again });
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *context)
+static void on_watcher_timer(evutil_socket_t fd, short what, void *context)
 {
 	struct watchers *watchers = context;
 
@@ -451,7 +512,7 @@ struct watchers *watchers_new(struct world *w)
 	if (!watchers)
 		return NULL;
 	watchers->world = w;
-	watchers->timer = event_new(w->base, -1, 0, on_timer, watchers);
+	watchers->timer = event_new(w->base, -1, 0, on_watcher_timer, watchers);
 	if (watchers->timer)
 		return watchers;
 	mem_free(watchers);
