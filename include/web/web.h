@@ -11,19 +11,23 @@ struct conf;
 struct web;
 struct world;
 
-/* SET of the console: changes a setting or "database.key". False with problems; warnings otherwise. */
-typedef bool web_set(void *context, const char *name, const char *value, struct conf_problems *problems);
-/* At the start: opens the sockets of world->conf. If this process replaces another one, the endpoint tries again until that process has closed its
-   sockets. `version` must outlive the endpoint. NULL with problems. */
-struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces, struct conf_problems *problems);
+/* SET of the console: changes a setting or "database.key". False with problems; warnings
+   otherwise. */
+typedef bool web_set(void *context, const char *name, const char *value,
+		     struct conf_problems *problems);
+/* At the start: opens the sockets of world->conf. If this process replaces another one, the
+   endpoint tries again until that process has closed its sockets. `version` must outlive the
+   endpoint. NULL with problems. */
+struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces,
+		     struct conf_problems *problems);
 /* Closes everything. Sets *web to NULL; *web may be NULL. */
 void web_free(struct web **web);
 
-/* Opens the sockets of a configuration that is to be used, in addition to the present ones. False with problems: a socket cannot be opened, and
-   nothing has changed. */
+/* Opens the sockets of a configuration that is to be used, in addition to the present ones. False
+   with problems: a socket cannot be opened, and nothing has changed. */
 bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems);
-/* After web_prepare: with `is_used` the configuration is in force, and sockets that it does not name are closed; otherwise the new sockets are
-   closed. */
+/* After web_prepare: with `is_used` the configuration is in force, and sockets that it does not
+   name are closed; otherwise the new sockets are closed. */
 void web_decide(struct web *web, bool is_used);
 
 #endif

@@ -19,16 +19,22 @@ struct web {
 	const char *version;
 	web_set *set;
 	usec_t started_at;			/* wall clock */
-	struct tls_context *tls, *next_tls;	/* of the TCP sockets; of a configuration that web_prepare() has seen; NULL: no TLS */
-	struct web_socket *sockets, *next;	/* open; of a configuration that web_prepare() has seen, ... */
+	/* of the TCP sockets; of a configuration that web_prepare() has seen; NULL: no TLS */
+	struct tls_context *tls, *next_tls;
+	/* open; of a configuration that web_prepare() has seen, ... */
+	struct web_socket *sockets, *next;
 	size_t socket_count, next_count;
 	struct list connections;		/* in the order of their last progress */
-	size_t count, spares;			/* number of connections; of these, beyond http_max_connections */
-	int accepts_left;			/* new connections that may be accepted until the next tick */
-	struct list ready;			/* connections with work to do, first come first served */
+	/* number of connections; of these, beyond http_max_connections */
+	size_t count, spares;
+	/* new connections that may be accepted until the next tick */
+	int accepts_left;
+	/* connections with work to do, first come first served */
+	struct list ready;
 	struct event work, tick;
 	usec_t work_at;				/* monotonic: no work before */
-	usec_t retry_until;			/* monotonic: opening the sockets is tried again at each tick; 0: it is not */
+	/* monotonic: opening the sockets is tried again at each tick; 0: it is not */
+	usec_t retry_until;
 	bool is_leaving;			/* another process has replaced this one */
 	struct histories histories;
 };
@@ -36,11 +42,13 @@ struct web {
 enum web_phase {
 	WEB_SECURING,				/* a TLS handshake */
 	WEB_READING,				/* a request, or nothing */
-	WEB_WAITING,				/* a request that is no health check, on a spare connection */
+	/* a request that is no health check, on a spare connection */
+	WEB_WAITING,
 	WEB_ASKING,				/* a SCRAM key of a password is being derived */
 	WEB_REFUSING,				/* the refusal of a wrong password is delayed */
 	WEB_ANSWERING,
-	WEB_CLOSING				/* the answer is sent; waits until the client closes */
+	/* the answer is sent; waits until the client closes */
+	WEB_CLOSING
 };
 
 struct web_answer {
@@ -48,7 +56,8 @@ struct web_answer {
 	const char *type;			/* Content-Type; constant */
 	char fields[320];			/* further header fields, each with CRLF */
 	struct bytes body;			/* the part to be sent next */
-	/* Appends the next part of the body, and sets is_whole after the last part. NULL: the body is whole. */
+	/* Appends the next part of the body, and sets is_whole after the last part. NULL: the body
+	   is whole. */
 	void (*more)(struct connection *c);
 	void (*drop)(void *state);		/* frees `state`; NULL: none */
 	void *state;
@@ -62,27 +71,32 @@ struct connection {
 	enum web_phase phase;
 	bool is_spare;				/* only health checks are answered */
 	struct verify_source source;		/* address of the client */
-	usec_t since;				/* monotonic: last progress, or when the request is to be refused */
+	/* monotonic: last progress, or when the request is to be refused */
+	usec_t since;
 	struct bytes in;			/* received and not handled */
 	struct http_request request;
 	char user[HTTP_TEXT_MOST];		/* that has logged in; "": none */
 	struct secret *password;		/* WEB_ASKING */
-	uint32_t iterations_left;		/* WEB_ASKING: of the second derivation, after a wrong password; 0: this is the second */
+	/* WEB_ASKING: of the second derivation, after a wrong password; 0: this is the second */
+	uint32_t iterations_left;
 	struct derivation_wait derivation;
 	bool is_reader, is_admin;		/* has the rights of stats_users; of admin_users */
 	struct web_answer answer;
 };
 
-/* route.c: decides about the request, and begins its answer or waits. WEB_REFUSING: the wait is over. WEB_WAITING after the call: the request is
-   handled again, from its beginning, when the connection is not spare any more. */
+/* route.c: decides about the request, and begins its answer or waits. WEB_REFUSING: the wait is
+   over. WEB_WAITING after the call: the request is handled again, from its beginning, when the
+   connection is not spare any more. */
 void connection_route(struct connection *c);
 
-/* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a constant text. */
+/* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a
+   constant text. */
 void connection_answer(struct connection *c, int status, const char *type);
 /* The same with a short text as its body. */
 void connection_tell(struct connection *c, int status, const char *text);
 
-/* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists, separated by commas. */
+/* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists,
+   separated by commas. */
 void json_answer(struct connection *c, const char *items);
 void metrics_answer(struct connection *c);
 

@@ -1,8 +1,8 @@
 /*
  * The last hour in seconds, in rings of fixed size. They exist while the endpoint is on.
  *
- * Latencies of all pools are the growth of their histograms in the last second. The histograms of a pool do not count each second: its latencies
- * equal SHOW POOLS.
+ * Latencies of all pools are the growth of their histograms in the last second. The histograms of a
+ * pool do not count each second: its latencies equal SHOW POOLS.
  *
  * Invariant: at most HISTORY_POOLS pools have a history.
  */
@@ -16,7 +16,10 @@
 static const enum latency_shown shown[] = { SHOWN_QUERY, SHOWN_TRANSACTION, SHOWN_WAIT };
 #define HISTORY_LATENCIES (sizeof(shown) / sizeof(shown[0]))
 
-static struct pool *pool_at(struct list *node) { return LIST_OBJECT(node, struct pool, node); }
+static struct pool *history_pool_at(struct list *node)
+{
+	return LIST_OBJECT(node, struct pool, node);
+}
 
 static uint32_t limited(uint64_t value)
 {
@@ -25,25 +28,37 @@ static uint32_t limited(uint64_t value)
 
 /* ---- samples ---- */
 
-static struct sample sample_of(const struct pool_row *row, const struct latency_figures latencies[HISTORY_LATENCIES], usec_t wall)
+static struct sample sample_of(const struct pool_row *row,
+			       const struct latency_figures latencies[HISTORY_LATENCIES],
+			       usec_t wall)
 {
 	uint32_t percentiles[2 * HISTORY_LATENCIES];
 
 	for (size_t i = 0; i < HISTORY_LATENCIES; i++) {
-		percentiles[2 * i] = latencies[i].count > 0 ? limited(latencies[i].p50) : HISTORY_NONE;
-		percentiles[2 * i + 1] = latencies[i].count > 0 ? limited(latencies[i].p99) : HISTORY_NONE;
+		percentiles[2 * i] = latencies[i].count > 0 ? limited(latencies[i].p50)
+							    : HISTORY_NONE;
+		percentiles[2 * i + 1] = latencies[i].count > 0 ? limited(latencies[i].p99)
+								: HISTORY_NONE;
 	}
 	return (struct sample){
 		.time = (uint32_t)(wall / USEC),
-		.clients = (uint32_t)(row->clients + row->waiting), .waiting = (uint32_t)row->waiting, .active = (uint32_t)row->active,
-		.idle = (uint32_t)(row->idle + row->used + row->tested), .opening = (uint32_t)row->login, .pinned = (uint32_t)row->pinned,
-		.query_p50 = percentiles[0], .query_p99 = percentiles[1], .transaction_p50 = percentiles[2], .transaction_p99 = percentiles[3],
-		.wait_p50 = percentiles[4], .wait_p99 = percentiles[5],
+		.clients = (uint32_t)(row->clients + row->waiting),
+		.waiting = (uint32_t)row->waiting,
+		.active = (uint32_t)row->active,
+		.idle = (uint32_t)(row->idle + row->used + row->tested),
+		.opening = (uint32_t)row->login,
+		.pinned = (uint32_t)row->pinned,
+		.query_p50 = percentiles[0],
+		.query_p99 = percentiles[1],
+		.transaction_p50 = percentiles[2],
+		.transaction_p99 = percentiles[3],
+		.wait_p50 = percentiles[4],
+		.wait_p99 = percentiles[5],
 	};
 }
 
-/* Times only grow, because readers ask for samples after a time. A second sample in one second takes the place of the first; if the wall clock was
-   set back, the history begins again. */
+/* Times only grow, because readers ask for samples after a time. A second sample in one second
+   takes the place of the first; if the wall clock was set back, the history begins again. */
 static void history_add(struct history *h, const struct sample *sample)
 {
 	if (h->count > 0) {
@@ -58,7 +73,8 @@ static void history_add(struct history *h, const struct sample *sample)
 }
 
 /* The latencies since the last call. */
-static void latencies_since(struct histories *h, const struct pools *pools, struct latency_figures latencies[HISTORY_LATENCIES])
+static void latencies_since(struct histories *h, const struct pools *pools,
+			    struct latency_figures latencies[HISTORY_LATENCIES])
 {
 	for (size_t i = 0; i < HISTORY_LATENCIES; i++) {
 		uint64_t counts[LATENCY_BUCKETS] = { 0 }, grown[LATENCY_BUCKETS];
@@ -120,7 +136,7 @@ static size_t count_of_pools(const struct pools *pools)
 	size_t count = 0;
 
 	LIST_EACH(node, &pools->all)
-		count += pool_at(node)->history != NULL;
+		count += history_pool_at(node)->history != NULL;
 	return count;
 }
 
@@ -128,8 +144,9 @@ void histories_add(struct histories *h, struct pools *pools, usec_t now, usec_t 
 {
 	size_t count = count_of_pools(pools);
 
-	/* At the beginning of the next second of the wall clock. A fixed distance between two samples would drift over the limit of a second, and
-	   two samples would have the same time: the page divides by the difference. */
+	/* At the beginning of the next second of the wall clock. A fixed distance between two
+	   samples would drift over the limit of a second, and two samples would have the same time:
+	   the page divides by the difference. */
 	h->due = now + USEC - wall % USEC;
 	if (!h->before)
 		h->before = mem_try(HISTORY_LATENCIES * sizeof(*h->before));
@@ -138,16 +155,17 @@ void histories_add(struct histories *h, struct pools *pools, usec_t now, usec_t 
 	if (h->before && h->all)
 		add_all(h, pools, now, wall);
 	LIST_EACH(node, &pools->all) {
-		struct pool *pool = pool_at(node);
+		struct pool *pool = history_pool_at(node);
 
-		if (!pool->history && count < HISTORY_POOLS && pool->idle_since == 0 && !pool->database->is_console)
+		if (!pool->history && count < HISTORY_POOLS && pool->idle_since == 0 &&
+		    !pool->database->is_console)
 			count += (pool->history = mem_try(sizeof(*pool->history))) != NULL;
 		if (pool->history)
 			add_pool(pool, now, wall);
 	}
 }
 
-static void forget(struct pool *pool)
+static void history_forget(struct pool *pool)
 {
 	mem_free(pool->history);
 	pool->history = NULL;
@@ -156,7 +174,7 @@ static void forget(struct pool *pool)
 void histories_free(struct histories *h, struct pools *pools)
 {
 	LIST_EACH(node, &pools->all)
-		forget(pool_at(node));
+		history_forget(history_pool_at(node));
 	mem_free(h->all);
 	mem_free(h->before);
 	*h = (struct histories){ .all = NULL };
@@ -168,9 +186,11 @@ struct history *history_of_pool(struct pools *pools, struct pool *pool, usec_t n
 
 	if (!pool->history && count_of_pools(pools) >= HISTORY_POOLS) {
 		LIST_EACH(node, &pools->all)
-			if (pool_at(node)->history && (!oldest || pool_at(node)->history->asked < oldest->history->asked))
-				oldest = pool_at(node);
-		forget(oldest);
+			if (history_pool_at(node)->history &&
+			    (!oldest ||
+			     history_pool_at(node)->history->asked < oldest->history->asked))
+				oldest = history_pool_at(node);
+		history_forget(oldest);
 	}
 	if (!pool->history)
 		pool->history = mem_try(sizeof(*pool->history));

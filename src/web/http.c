@@ -1,11 +1,13 @@
 /*
  * HTTP requests: RFC 9112 (syntax), RFC 9110 (fields), RFC 7617 (Basic).
  *
- * libevent's evhttp is not used: it ends the process when getnameinfo() fails, reads without limit while it writes an answer, and neither counts
- * connections nor limits the time of a request. Here a request is a bounded number of bytes, so everything that a client can cause is bounded.
+ * libevent's evhttp is not used: it ends the process when getnameinfo() fails, reads without limit
+ * while it writes an answer, and neither counts connections nor limits the time of a request. Here
+ * a request is a bounded number of bytes, so everything that a client can cause is bounded.
  *
- * A request that could be understood in two ways is refused, because a proxy may understand it in the other way: spaces around the name of a field,
- * folded lines, two lengths, a length and chunks, a CR that no LF follows, control characters, a name that is no token, a version without a digit.
+ * A request that could be understood in two ways is refused, because a proxy may understand it in
+ * the other way: spaces around the name of a field, folded lines, two lengths, a length and chunks,
+ * a CR that no LF follows, control characters, a name that is no token, a version without a digit.
  * Bodies in chunks are refused (no request needs a body).
  */
 #include "web/http.h"
@@ -40,7 +42,7 @@ static bool span_copy(struct http_span s, char *to, size_t size)
 	return true;
 }
 
-static bool is_blank(char c)
+static bool http_is_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
@@ -56,9 +58,9 @@ static bool list_has(struct http_span list, const char *word)
 		stop = stop ? stop : end;
 		last = memchr(at, ';', (size_t)(stop - at));
 		last = last ? last : stop;
-		while (at < last && is_blank(*at))
+		while (at < last && http_is_blank(*at))
 			at++;
-		while (last > at && is_blank(last[-1]))
+		while (last > at && http_is_blank(last[-1]))
 			last--;
 		if (span_is((struct http_span){ at, (size_t)(last - at) }, word))
 			return true;
@@ -102,7 +104,9 @@ static int hex_value(const char *at)
 
 	for (int i = 0; i < 2; i++) {
 		char c = at[i];
-		int digit = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10 : -1;
+		int digit = c >= '0' && c <= '9'		     ? c - '0'
+			    : (c | 0x20) >= 'a' && (c | 0x20) <= 'f' ? (c | 0x20) - 'a' + 10
+								     : -1;
 
 		if (digit < 0)
 			return -1;
@@ -112,7 +116,7 @@ static int hex_value(const char *at)
 }
 
 /* Decodes %XX, and with `is_form` a plus sign as a blank. False: malformed, a NUL, or too long. */
-static bool decode(struct http_span from, bool is_form, char *to, size_t size)
+static bool http_decode(struct http_span from, bool is_form, char *to, size_t size)
 {
 	size_t used = 0;
 
@@ -136,10 +140,13 @@ static bool decode(struct http_span from, bool is_form, char *to, size_t size)
 /* ---- the request line ---- */
 
 /* Returns 0, or the status of the answer. */
-static int read_line(struct http_span line, struct http_request *r)
+static int http_read_line(struct http_span line, struct http_request *r)
 {
-	static const char *const methods[] = { [HTTP_METHOD_GET] = "GET", [HTTP_METHOD_HEAD] = "HEAD", [HTTP_METHOD_POST] = "POST" };
-	const char *end = line.at + line.size, *first = memchr(line.at, ' ', line.size), *second, *mark;
+	static const char *const methods[] = {
+		[HTTP_METHOD_GET] = "GET", [HTTP_METHOD_HEAD] = "HEAD", [HTTP_METHOD_POST] = "POST"
+	};
+	const char *end = line.at + line.size, *first = memchr(line.at, ' ', line.size), *second,
+		   *mark;
 	struct http_span method, target, version;
 
 	second = first ? memchr(first + 1, ' ', (size_t)(end - first - 1)) : NULL;
@@ -149,24 +156,29 @@ static int read_line(struct http_span line, struct http_request *r)
 	target = (struct http_span){ first + 1, (size_t)(second - first - 1) };
 	version = (struct http_span){ second + 1, (size_t)(end - second - 1) };
 	if (version.size != 8 || memcmp(version.at, "HTTP/", 5) != 0 || version.at[6] != '.' ||
-	    version.at[5] < '0' || version.at[5] > '9' || version.at[7] < '0' || version.at[7] > '9' ||
-	    !is_token(method) || memchr(target.at, '\t', target.size))
+	    version.at[5] < '0' || version.at[5] > '9' || version.at[7] < '0' ||
+	    version.at[7] > '9' || !is_token(method) || memchr(target.at, '\t', target.size))
 		return 400;
 	if (version.at[5] != '1')
 		return 505;
 	r->is_old = version.at[7] == '0';
 	r->keeps_alive = !r->is_old;
 	r->method = HTTP_METHOD_GET;
-	while (strlen(methods[r->method]) != method.size || memcmp(methods[r->method], method.at, method.size) != 0)
+	while (strlen(methods[r->method]) != method.size ||
+	       memcmp(methods[r->method], method.at, method.size) != 0)
 		if (++r->method > HTTP_METHOD_POST)
 			return 501;
 	mark = memchr(target.at, '?', target.size);
 	if (target.size == 0 || target.at[0] != '/')
 		return 400;
-	if (mark && !span_copy((struct http_span){ mark + 1, (size_t)(target.at + target.size - mark - 1) }, r->query, sizeof(r->query)))
+	if (mark &&
+	    !span_copy((struct http_span){ mark + 1, (size_t)(target.at + target.size - mark - 1) },
+		       r->query, sizeof(r->query)))
 		return 414;
 	target.size = mark ? (size_t)(mark - target.at) : target.size;
-	return decode(target, false, r->path, sizeof(r->path)) ? 0 : target.size >= sizeof(r->path) ? 414 : 400;
+	return http_decode(target, false, r->path, sizeof(r->path)) ? 0
+	       : target.size >= sizeof(r->path)			    ? 414
+								    : 400;
 }
 
 /* ---- fields ---- */
@@ -188,9 +200,9 @@ static int read_field(struct http_span line, struct http_request *r, struct fiel
 	name = (struct http_span){ line.at, (size_t)(colon - line.at) };
 	if (!is_token(name))
 		return 400;
-	for (colon++; colon < end && is_blank(*colon); colon++)
+	for (colon++; colon < end && http_is_blank(*colon); colon++)
 		;
-	while (end > colon && is_blank(end[-1]))
+	while (end > colon && http_is_blank(end[-1]))
 		end--;
 	value = (struct http_span){ colon, (size_t)(end - colon) };
 	if (span_is(name, "Host")) {
@@ -203,7 +215,10 @@ static int read_field(struct http_span line, struct http_request *r, struct fiel
 	} else if (span_is(name, "Accept")) {
 		r->wants_openmetrics |= list_has(value, "application/openmetrics-text");
 	} else if (span_is(name, "Authorization")) {
-		return r->authorization[0] || !span_copy(value, r->authorization, sizeof(r->authorization)) ? 400 : 0;
+		return r->authorization[0] ||
+				       !span_copy(value, r->authorization, sizeof(r->authorization))
+			       ? 400
+			       : 0;
 	} else if (span_is(name, "Origin")) {
 		return span_copy(value, r->origin, sizeof(r->origin)) ? 0 : 400;
 	} else if (span_is(name, "X-Pgweir")) {
@@ -211,7 +226,8 @@ static int read_field(struct http_span line, struct http_request *r, struct fiel
 	} else if (span_is(name, "Transfer-Encoding")) {
 		return 501;
 	} else if (span_is(name, "Content-Length")) {
-		if (had->body >= 0 || !span_copy(value, number, sizeof(number)) || strspn(number, "0123456789") != value.size ||
+		if (had->body >= 0 || !span_copy(value, number, sizeof(number)) ||
+		    strspn(number, "0123456789") != value.size ||
 		    !text_to_int64(number, &had->body))
 			return 400;
 		if (had->body > HTTP_BODY_MOST)
@@ -232,7 +248,8 @@ static bool has_plain_host(const struct http_request *r)
 	snprintf(name, sizeof(name), "%.*s", (int)(size - has_brackets), r->host + has_brackets);
 	if (has_brackets)
 		return inet_pton(AF_INET6, name, &any) == 1;
-	return name[0] == '\0' || text_equal_fold(name, "localhost") || inet_pton(AF_INET, name, &any) == 1;
+	return name[0] == '\0' || text_equal_fold(name, "localhost") ||
+	       inet_pton(AF_INET, name, &any) == 1;
 }
 
 static bool has_same_origin(const struct http_request *r)
@@ -265,7 +282,7 @@ enum http_verdict http_read(const char *input, size_t size, struct http_request 
 		} else if (is_first && line.size == 0) {
 			continue;	/* an empty line before a request is allowed */
 		} else if (line.size > 0) {
-			*status = is_first ? read_line(line, r) : read_field(line, r, &had);
+			*status = is_first ? http_read_line(line, r) : read_field(line, r, &had);
 			is_first = false;
 		} else if (!r->is_old && !had.has_host) {
 			*status = 400;
@@ -292,7 +309,8 @@ bool http_parameter(const struct http_request *r, const char *name, char *value,
 
 		if (label == strlen(name) && memcmp(at, name, label) == 0) {
 			label += label < length;
-			return decode((struct http_span){ at + label, length - label }, true, value, size);
+			return http_decode((struct http_span){ at + label, length - label }, true,
+					   value, size);
 		}
 		at += length;
 		at += *at == '&';
@@ -311,7 +329,8 @@ bool http_credentials(const struct http_request *r, char *user, char *password)
 		return false;
 	at += strlen("Basic ");
 	at += strspn(at, " ");
-	is_good = base64_decode(text, sizeof(text) - 1, &size, at, strlen(at)) && !memchr(text, 0, size);
+	is_good = base64_decode(text, sizeof(text) - 1, &size, at, strlen(at)) &&
+		  !memchr(text, 0, size);
 	if (is_good) {
 		text[size] = '\0';
 		colon = strchr(text, ':');
@@ -328,11 +347,23 @@ bool http_credentials(const struct http_request *r, char *user, char *password)
 
 const char *http_reason(int status)
 {
-	static const struct { int status; const char *reason; } reasons[] = {
-		{ 200, "OK" }, { 303, "See Other" }, { 400, "Bad Request" }, { 401, "Unauthorized" }, { 403, "Forbidden" }, { 404, "Not Found" },
-		{ 405, "Method Not Allowed" }, { 409, "Conflict" }, { 413, "Content Too Large" }, { 414, "URI Too Long" },
-		{ 431, "Request Header Fields Too Large" }, { 500, "Internal Server Error" }, { 501, "Not Implemented" },
-		{ 503, "Service Unavailable" }, { 505, "HTTP Version Not Supported" },
+	static const struct { int status; const char *reason;
+	} reasons[] = {
+		{ 200, "OK" },
+		{ 303, "See Other" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 409, "Conflict" },
+		{ 413, "Content Too Large" },
+		{ 414, "URI Too Long" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 503, "Service Unavailable" },
+		{ 505, "HTTP Version Not Supported" },
 	};
 
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)

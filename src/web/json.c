@@ -1,14 +1,18 @@
 /*
- * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the extra ones; numbers are numbers. /api/pools,state
- * is an object with an array for each of these. Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused databases;
- * `warnings`, the last lines of the log of level WARNING and above;
- * `history`, arrays of the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of the columns; with ?db=,
- * ?user= and, if SHOW POOLS has a host for it, ?host= samples of a pool. /api/ lists the names.
+ * SHOW as JSON: /api/pools is an array of objects, one for each row, with all columns, also the
+ * extra ones; numbers are numbers. /api/pools,state is an object with an array for each of these.
+ * Four lists exist only here: `you`, the user and its rights; `paused`, the names of paused
+ * databases; `warnings`, the last lines of the log of level WARNING and above; `history`, arrays of
+ * the samples of the last hour (web/history.h) after ?since=SECONDS, the first with the names of
+ * the columns; with ?db=, ?user= and, if SHOW POOLS has a host for it, ?host= samples of a pool.
+ * /api/ lists the names.
  *
- * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user; of these connections &most=N gives the first N in
- * the order of their states. ?pools=database,user chooses columns of `pools`, and so for each SHOW.
+ * ?db= and ?user= choose the pools, clients, servers and sockets of a database and of a user; of
+ * these connections &most=N gives the first N in the order of their states. ?pools=database,user
+ * chooses columns of `pools`, and so for each SHOW.
  *
- * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its part.
+ * An answer is made in parts of ROWS_MOST rows, and each row has the values at the time of its
+ * part.
  *
  * Invariant: between two parts the body is valid JSON up to that place.
  */
@@ -68,7 +72,11 @@ static void json_text(struct bytes *out, const char *text, size_t size)
 enum own_list { OWN_NONE, OWN_YOU, OWN_HISTORY, OWN_NAMES, OWN_PAUSED, OWN_WARNINGS };
 
 struct json_state {
-	struct { const struct show_item *show; enum own_list own; char name[NAME_MOST]; } items[ITEMS_MOST];
+	struct {
+		const struct show_item *show;
+		enum own_list own;
+		char name[NAME_MOST];
+	} items[ITEMS_MOST];
 	size_t count, at;		/* number of items; the current one */
 	bool has_begun;			/* the current item */
 	struct show_item item;		/* its SHOW, with the chosen columns */
@@ -79,7 +87,7 @@ struct json_state {
 	uint64_t sample;		/* of history: the next one */
 };
 
-static void begin_row(struct result *r)
+static void json_begin_row(struct result *r)
 {
 	struct json_state *s = LIST_OBJECT(r, struct json_state, result);
 
@@ -96,19 +104,19 @@ static void begin_cell(struct result *r)
 	bytes_append(&r->rows, bytes_front(&s->names) + at, s->name_at[r->cell + 1] - at);
 }
 
-static void add_null(struct result *r)
+static void json_add_null(struct result *r)
 {
 	begin_cell(r);
 	bytes_append_text(&r->rows, "null");
 }
 
-static void add_text(struct result *r, const char *text, size_t size)
+static void json_add_text(struct result *r, const char *text, size_t size)
 {
 	begin_cell(r);
 	json_text(&r->rows, text, size);
 }
 
-static void add_number(struct result *r, int64_t value)
+static void json_add_number(struct result *r, int64_t value)
 {
 	begin_cell(r);
 	if (value < 0)
@@ -116,24 +124,29 @@ static void add_number(struct result *r, int64_t value)
 	bytes_append_decimal(&r->rows, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
-static void add_count(struct result *r, uint64_t value)
+static void json_add_count(struct result *r, uint64_t value)
 {
 	begin_cell(r);
 	bytes_append_decimal(&r->rows, value);
 }
 
-static void end_row(struct result *r)
+static void json_end_row(struct result *r)
 {
 	bytes_append_u8(&r->rows, '}');
 }
 
 static const struct result_format json_format = {
-	.begin_row = begin_row, .null = add_null, .text = add_text, .number = add_number, .count = add_count, .end_row = end_row,
+	.begin_row = json_begin_row,
+	.null = json_add_null,
+	.text = json_add_text,
+	.number = json_add_number,
+	.count = json_add_count,
+	.end_row = json_end_row,
 };
 
 /* ---- answers ---- */
 
-static void drop(void *state)
+static void json_drop(void *state)
 {
 	struct json_state *s = state;
 
@@ -176,7 +189,8 @@ static void write_names(const struct connection *c, struct bytes *out)
 			continue;
 		bytes_append_format(out, "%s\"", before);
 		for (const char *at = item->name; *at; at++)
-			bytes_append_u8(out, (uint8_t)(*at >= 'A' && *at <= 'Z' ? *at | 0x20 : *at));
+			bytes_append_u8(out,
+					(uint8_t)(*at >= 'A' && *at <= 'Z' ? *at | 0x20 : *at));
 		bytes_append_u8(out, '"');
 		before = ",";
 	}
@@ -202,8 +216,9 @@ static void write_warnings(struct bytes *out)
 	char when[64];
 
 	for (size_t back = 0; (line = log_recent(back)) != NULL; back++) {
-		bytes_append_format(out, "%s{\"time\":\"%s\",\"level\":\"%s\",\"text\":", back > 0 ? ",\n" : "",
-				    clock_format(line->time, 0, when, sizeof(when)), line->level);
+		bytes_append_format(
+			out, "%s{\"time\":\"%s\",\"level\":\"%s\",\"text\":", back > 0 ? ",\n" : "",
+			clock_format(line->time, 0, when, sizeof(when)), line->level);
 		json_text(out, line->text, strlen(line->text));
 		bytes_append_u8(out, '}');
 	}
@@ -211,7 +226,8 @@ static void write_warnings(struct bytes *out)
 
 /* ---- the last hour ---- */
 
-/* Returns the pool of database and user, at the host that the request names as SHOW POOLS does; NULL: there is none. */
+/* Returns the pool of database and user, at the host that the request names as SHOW POOLS does;
+   NULL: there is none. */
 static struct pool *find_pool(const struct connection *c, const char *database, const char *user)
 {
 	struct pools *pools = c->peer.world->pools;
@@ -222,9 +238,12 @@ static struct pool *find_pool(const struct connection *c, const char *database, 
 	if (d)
 		LIST_EACH(node, &d->members) {
 			struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-			const char *at = pool->host == pools->nowhere ? POOL_NOWHERE : pool->host ? pool->host->key : "";
+			const char *at = pool->host == pools->nowhere ? POOL_NOWHERE
+					 : pool->host		      ? pool->host->key
+								      : "";
 
-			if (strcmp(pool->user->name, user) == 0 && !d->is_console && strcmp(at, has_host ? host : "") == 0)
+			if (strcmp(pool->user->name, user) == 0 && !d->is_console &&
+			    strcmp(at, has_host ? host : "") == 0)
 				return pool;
 		}
 	return NULL;
@@ -237,7 +256,8 @@ static const struct history *history_asked(const struct connection *c)
 	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST];
 	struct pool *pool;
 
-	if (!http_parameter(&c->request, "db", database, sizeof(database)) || !http_parameter(&c->request, "user", user, sizeof(user)))
+	if (!http_parameter(&c->request, "db", database, sizeof(database)) ||
+	    !http_parameter(&c->request, "user", user, sizeof(user)))
 		return c->web->histories.all;
 	pool = find_pool(c, database, user);
 	return pool ? history_of_pool(w->pools, pool, w->now) : NULL;
@@ -251,7 +271,8 @@ static bool write_history(const struct connection *c, struct json_state *s, stru
 	int64_t from = 0;
 
 	if (!s->has_begun) {
-		if (http_parameter(&c->request, "since", since, sizeof(since)) && (!text_to_int64(since, &from) || from < 0))
+		if (http_parameter(&c->request, "since", since, sizeof(since)) &&
+		    (!text_to_int64(since, &from) || from < 0))
 			from = 0;
 		s->sample = h ? history_find(h, (uint64_t)from) : 0;
 #define X(type, name) "\"" #name "\","
@@ -279,7 +300,8 @@ static void choose_columns(const struct connection *c, struct json_state *s)
 	if (!http_parameter(&c->request, s->items[s->at].name, wanted, sizeof(wanted)))
 		return;
 	for (size_t i = 0; i < all->all_columns; i++) {
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(all->columns[i], ":"), all->columns[i]);
+		snprintf(name, sizeof(name), "%.*s", (int)strcspn(all->columns[i], ":"),
+			 all->columns[i]);
 		if (!text_list_has(wanted, name, false))
 			continue;
 		s->item.columns[count] = all->columns[i];
@@ -293,11 +315,13 @@ static void begin_rows(const struct connection *c, struct json_state *s)
 	choose_columns(c, s);
 	result_init(&s->result, &json_format, s->item.columns, s->item.all_columns);
 	/* a part costs about the same with few columns */
-	s->result.most = ROWS_MOST + ROWS_MOST * (RESULT_COLUMNS - s->item.all_columns) / RESULT_COLUMNS;
+	s->result.most = ROWS_MOST +
+			 ROWS_MOST * (RESULT_COLUMNS - s->item.all_columns) / RESULT_COLUMNS;
 	bytes_free(&s->names);
 	for (size_t i = 0; i < s->item.all_columns; i++) {
 		s->name_at[i] = (uint16_t)bytes_size(&s->names);
-		bytes_append_format(&s->names, ",\"%.*s\":", (int)strcspn(s->item.columns[i], ":"), s->item.columns[i]);
+		bytes_append_format(&s->names, ",\"%.*s\":", (int)strcspn(s->item.columns[i], ":"),
+				    s->item.columns[i]);
 		s->name_at[i + 1] = (uint16_t)bytes_size(&s->names);
 	}
 	if (s->names.failed)
@@ -309,7 +333,10 @@ static void begin_rows(const struct connection *c, struct json_state *s)
 static bool write_rows(const struct connection *c, struct json_state *s, struct bytes *out)
 {
 	char database[HTTP_TEXT_MOST], user[HTTP_TEXT_MOST], most[24];
-	struct show show = { .world = c->peer.world, .version = c->web->version, .item = &s->item, .to = &s->result };
+	struct show show = { .world = c->peer.world,
+			     .version = c->web->version,
+			     .item = &s->item,
+			     .to = &s->result };
 	int64_t limit;
 
 	if (http_parameter(&c->request, "db", database, sizeof(database)))
@@ -317,8 +344,9 @@ static bool write_rows(const struct connection *c, struct json_state *s, struct 
 	if (http_parameter(&c->request, "user", user, sizeof(user)))
 		show.only_user = user;
 	/* the first connections of a pool, in one part */
-	if (show.only_database && show.only_user && http_parameter(&c->request, "most", most, sizeof(most)) && text_to_int64(most, &limit) &&
-	    limit >= 0) {
+	if (show.only_database && show.only_user &&
+	    http_parameter(&c->request, "most", most, sizeof(most)) &&
+	    text_to_int64(most, &limit) && limit >= 0) {
 		show.pool = find_pool(c, database, user);
 		show.pool_most = limit < ROWS_MOST ? (size_t)limit : ROWS_MOST;
 	}
@@ -337,7 +365,7 @@ static bool write_rows(const struct connection *c, struct json_state *s, struct 
 	return true;
 }
 
-static void write_part(struct connection *c)
+static void json_write_part(struct connection *c)
 {
 	struct json_state *s = c->answer.state;
 	struct bytes *out = &c->answer.body;
@@ -422,12 +450,14 @@ void json_answer(struct connection *c, const char *items)
 	}
 	if (status != 0) {
 		mem_free(s);
-		connection_tell(c, status, status == 404 ? "no such SHOW: /api/ lists them" : status == 403 ? "only admin_users may see this" :
-				"out of memory");
+		connection_tell(c, status,
+				status == 404	? "no such SHOW: /api/ lists them"
+				: status == 403 ? "only admin_users may see this"
+						: "out of memory");
 		return;
 	}
 	connection_answer(c, 200, "application/json");
 	c->answer.state = s;
-	c->answer.drop = drop;
-	c->answer.more = write_part;
+	c->answer.drop = json_drop;
+	c->answer.more = json_write_part;
 }

@@ -1,13 +1,14 @@
 /*
- * /metrics: the text formats of Prometheus (0.0.4) and of OpenMetrics (1.0), by the Accept field. The values are the rows of SHOW, and
- * tbl/figure.tbl has the names.
+ * /metrics: the text formats of Prometheus (0.0.4) and of OpenMetrics (1.0), by the Accept field.
+ * The values are the rows of SHOW, and tbl/figure.tbl has the names.
  *
- * The formats require that all series of a metric are together, and SHOW gives rows. First the rows of one SHOW are collected as labels and numbers,
- * in parts of ROWS_MOST rows. Then the columns are written in parts of LINES_MOST lines, and the next SHOW is collected. An answer holds the numbers
+ * The formats require that all series of a metric are together, and SHOW gives rows. First the rows
+ * of one SHOW are collected as labels and numbers, in parts of ROWS_MOST rows. Then the columns are
+ * written in parts of LINES_MOST lines, and the next SHOW is collected. An answer holds the numbers
  * of one SHOW and one part of the text.
  *
- * metrics_max_pools limits the rows of a SHOW. The remaining rows are added up in one row with the first label "other" and empty other labels; of
- * times, that row has the longest.
+ * metrics_max_pools limits the rows of a SHOW. The remaining rows are added up in one row with the
+ * first label "other" and empty other labels; of times, that row has the longest.
  */
 #include "web/connection.h"
 
@@ -28,21 +29,24 @@
 #define HIGHEST_POWER 26		/* ... to 67 s */
 
 /* The SHOWs with metrics: a metric for each column, for LISTS a metric for each row. */
-static const struct { const char *show; bool is_limited; } sources[] = {
-	{ "DATABASES", true }, { "POOLS", true }, { "STATS_TOTALS", true }, { "USERS", true }, { "DNS_HOSTS", true },
-	{ "HOSTS", true },
-	{ "PEER_POOLS", false }, { "MEM", false }, { "REASONS_ALL", false }, { "DRAINS", false }, { "LISTS", false },
+static const struct { const char *show; bool is_limited;
+} sources[] = {
+	{ "DATABASES", true },	  { "POOLS", true },   { "STATS_TOTALS", true }, { "USERS", true },
+	{ "DNS_HOSTS", true },	  { "HOSTS", true },   { "PEER_POOLS", false },	 { "MEM", false },
+	{ "REASONS_ALL", false }, { "DRAINS", false }, { "LISTS", false },
 };
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 
-static const struct { const char *row, *metric, *help; } lists[] = {
+static const struct { const char *row, *metric, *help;
+} lists[] = {
 	{ "databases", "pgbouncer_databases", "databases" },
 	{ "users", "pgbouncer_users", "users" },
 	{ "pools", "pgbouncer_pools", "pools" },
 	{ "free_clients", "pgbouncer_free_clients", "always 0: unused clients are freed" },
 	{ "used_clients", "pgbouncer_used_clients", "clients" },
 	{ "login_clients", "pgbouncer_login_clients", "clients in login" },
-	{ "free_servers", "pgbouncer_free_servers", "always 0: unused server connections are freed" },
+	{ "free_servers", "pgbouncer_free_servers",
+	  "always 0: unused server connections are freed" },
 	{ "used_servers", "pgbouncer_used_servers", "server connections" },
 	{ "dns_names", "pgbouncer_cached_dns_names", "host names in the cache" },
 	{ "dns_zones", "pgbouncer_cached_dns_zones", "zones of host names in the cache" },
@@ -55,7 +59,8 @@ struct collection {
 	const struct show_item *item;
 	int64_t most;			/* rows; the others are added to `other` */
 	struct bytes labels;		/* of each row: the text between the braces, and a NUL */
-	struct bytes values;		/* of each row: int64_t for each column; NOTHING: NULL; of a STATE: the offset in `words` */
+	/* of each row: int64_t for each column; NOTHING: NULL; of a STATE: the offset in `words` */
+	struct bytes values;
 	struct bytes words;		/* each ends with a NUL */
 	size_t rows;
 	struct bytes label;		/* of the current row */
@@ -68,7 +73,8 @@ struct metrics_state {
 	struct collection collection;
 	bool is_open;			/* OpenMetrics */
 	bool is_collected;		/* the rows of the current source are collected */
-	size_t source, column, line, label_at;	/* place of the next line; label_at: in collection.labels */
+	/* place of the next line; label_at: in collection.labels */
+	size_t source, column, line, label_at;
 };
 
 /* A label that only some rows have. */
@@ -85,18 +91,21 @@ static bool is_label(const struct figure *f)
 /* A column x_us that follows a column x in seconds has its fraction. */
 static bool is_fraction(const struct show_item *item, size_t column)
 {
-	const char *name = item->columns[column], *before = column > 0 ? item->columns[column - 1] : NULL;
+	const char *name = item->columns[column],
+		   *before = column > 0 ? item->columns[column - 1] : NULL;
 	size_t size = before ? strcspn(before, ":") : 0;
 
-	return before && item->figures[column]->unit == MICROSECONDS && item->figures[column - 1]->unit == SECONDS &&
-	       strncmp(name, before, size) == 0 && text_starts(name + size, "_us:");
+	return before && item->figures[column]->unit == MICROSECONDS &&
+	       item->figures[column - 1]->unit == SECONDS && strncmp(name, before, size) == 0 &&
+	       text_starts(name + size, "_us:");
 }
 
 static bool is_metric(const struct show_item *item, size_t column)
 {
 	const struct figure *f = item->figures[column];
 
-	return (f->kind == GAUGE || f->kind == COUNTER || f->kind == STATE) && !is_label(f) && !is_fraction(item, column);
+	return (f->kind == GAUGE || f->kind == COUNTER || f->kind == STATE) && !is_label(f) &&
+	       !is_fraction(item, column);
 }
 
 /* ---- rows ---- */
@@ -122,14 +131,14 @@ static void append_label(struct collection *t, const char *text, size_t size)
 	bytes_append_u8(&t->label, '"');
 }
 
-static void begin_row(struct result *r)
+static void metrics_begin_row(struct result *r)
 {
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 
 	bytes_consume(&t->label, bytes_size(&t->label));
 }
 
-static void add_text(struct result *r, const char *text, size_t size)
+static void metrics_add_text(struct result *r, const char *text, size_t size)
 {
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 	char *shown;
@@ -149,7 +158,7 @@ static void add_text(struct result *r, const char *text, size_t size)
 	mem_free(shown);
 }
 
-static void add_null(struct result *r)
+static void metrics_add_null(struct result *r)
 {
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 	const struct figure *f = t->item->figures[r->cell];
@@ -157,10 +166,10 @@ static void add_null(struct result *r)
 	if (f->kind == STATE || is_optional(f))
 		t->row[r->cell] = NOTHING;
 	else
-		add_text(r, "", 0);
+		metrics_add_text(r, "", 0);
 }
 
-static void add_number(struct result *r, int64_t value)
+static void metrics_add_number(struct result *r, int64_t value)
 {
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 	char text[24];
@@ -170,16 +179,17 @@ static void add_number(struct result *r, int64_t value)
 		append_label(t, text, (size_t)snprintf(text, sizeof(text), "%" PRId64, value));
 }
 
-static void add_count(struct result *r, uint64_t value)
+static void metrics_add_count(struct result *r, uint64_t value)
 {
-	add_number(r, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+	metrics_add_number(r, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
 static void add_to_other(struct collection *t)
 {
 	for (size_t i = 0; i < t->result.column_count; i++) {
 		const struct figure *f = t->item->figures[i];
-		bool is_time = f->kind == GAUGE && (f->unit == SECONDS || f->unit == MILLISECONDS || f->unit == MICROSECONDS);
+		bool is_time = f->kind == GAUGE && (f->unit == SECONDS || f->unit == MILLISECONDS ||
+						    f->unit == MICROSECONDS);
 
 		if (t->row[i] == NOTHING || f->kind == STATE)
 			continue;
@@ -201,7 +211,7 @@ static void keep_row(struct collection *t)
 	t->rows++;
 }
 
-static void end_row(struct result *r)
+static void metrics_end_row(struct result *r)
 {
 	struct collection *t = LIST_OBJECT(r, struct collection, result);
 
@@ -215,7 +225,12 @@ static void end_row(struct result *r)
 }
 
 static const struct result_format collection_format = {
-	.begin_row = begin_row, .null = add_null, .text = add_text, .number = add_number, .count = add_count, .end_row = end_row,
+	.begin_row = metrics_begin_row,
+	.null = metrics_add_null,
+	.text = metrics_add_text,
+	.number = metrics_add_number,
+	.count = metrics_add_count,
+	.end_row = metrics_end_row,
 };
 
 static void collection_free(struct collection *t)
@@ -235,13 +250,14 @@ static void keep_other(struct collection *t)
 
 	if (!t->has_other)
 		return;
-	begin_row(&t->result);
+	metrics_begin_row(&t->result);
 	memcpy(t->row, t->other, sizeof(t->row));
 	for (size_t i = 0; i < t->result.column_count; i++)
 		if (t->item->figures[i]->kind == STATE)
 			t->row[i] = NOTHING;
 	for (t->result.cell = 0; t->result.cell < t->result.column_count; t->result.cell++)
-		if (is_label(t->item->figures[t->result.cell]) && !is_optional(t->item->figures[t->result.cell])) {
+		if (is_label(t->item->figures[t->result.cell]) &&
+		    !is_optional(t->item->figures[t->result.cell])) {
 			append_label(t, "other", is_first ? strlen("other") : 0);
 			is_first = false;
 		}
@@ -250,13 +266,15 @@ static void keep_other(struct collection *t)
 }
 
 /* Collects a part of the rows. Returns whether it was the last one. */
-static bool collect(const struct connection *c, struct collection *t, size_t source)
+static bool metrics_collect(const struct connection *c, struct collection *t, size_t source)
 {
 	struct show show = { .world = c->peer.world, .version = c->web->version, .to = &t->result };
 
 	if (!t->item) {
 		t->item = show_find(sources[source].show);
-		t->most = sources[source].is_limited ? c->peer.world->conf->settings.metrics_max_pools : INT64_MAX;
+		t->most = sources[source].is_limited
+				  ? c->peer.world->conf->settings.metrics_max_pools
+				  : INT64_MAX;
 		result_init(&t->result, &collection_format, t->item->columns, t->item->all_columns);
 		t->result.most = ROWS_MOST;
 	}
@@ -270,8 +288,10 @@ static bool collect(const struct connection *c, struct collection *t, size_t sou
 
 /* ---- lines ---- */
 
-/* Appends the lines about a metric. OpenMetrics: the name of a counter has no _total there. `metric` is the name of its series. */
-static void write_about(struct bytes *out, const char *metric, bool is_open, bool is_counter, const char *help)
+/* Appends the lines about a metric. OpenMetrics: the name of a counter has no _total there.
+   `metric` is the name of its series. */
+static void write_about(struct bytes *out, const char *metric, bool is_open, bool is_counter,
+			const char *help)
 {
 	size_t size = strlen(metric) - (is_open && is_counter ? strlen("_total") : 0);
 
@@ -279,18 +299,22 @@ static void write_about(struct bytes *out, const char *metric, bool is_open, boo
 	for (const char *at = help; *at; at++)
 		if (*at != '`')
 			bytes_append_format(out, is_open && *at == '"' ? "\\%c" : "%c", *at);
-	bytes_append_format(out, "\n# TYPE %.*s %s\n", (int)size, metric, is_counter ? "counter" : "gauge");
+	bytes_append_format(out, "\n# TYPE %.*s %s\n", (int)size, metric,
+			    is_counter ? "counter" : "gauge");
 }
 
 /* Writes the name of a column's metric: "pgweir_", SHOW, column, unit and, for a counter, total. */
 static const char *metric_name(const struct show_item *item, size_t column, char *buf, size_t size)
 {
 	const struct figure *f = item->figures[column];
-	const char *unit = f->unit == SECONDS || f->unit == MICROSECONDS ? "_seconds" : f->unit == BYTES ? "_bytes" : "";
+	const char *unit = f->unit == SECONDS || f->unit == MICROSECONDS ? "_seconds"
+			   : f->unit == BYTES				 ? "_bytes"
+									 : "";
 
 	if (f->metric)
 		return f->metric;
-	snprintf(buf, size, "pgweir_%s_%.*s%s%s", item->name, (int)strcspn(f->column, ":"), f->column, unit, f->kind == COUNTER ? "_total" : "");
+	snprintf(buf, size, "pgweir_%s_%.*s%s%s", item->name, (int)strcspn(f->column, ":"),
+		 f->column, unit, f->kind == COUNTER ? "_total" : "");
 	for (char *at = buf; *at; at++)
 		if (*at >= 'A' && *at <= 'Z')
 			*at |= 0x20;
@@ -315,7 +339,8 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 	const struct collection *t = &s->collection;
 	const int64_t *values = t->rows > 0 ? (const void *)bytes_front(&t->values) : NULL;
 	const struct figure *f = t->item->figures[s->column];
-	bool has_fraction = s->column + 1 < t->result.column_count && is_fraction(t->item, s->column + 1);
+	bool has_fraction = s->column + 1 < t->result.column_count &&
+			    is_fraction(t->item, s->column + 1);
 	char name[NAME_MOST];
 	const char *metric = metric_name(t->item, s->column, name, sizeof(name)), *label;
 	size_t metric_size = strlen(metric), label_size;
@@ -334,11 +359,14 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 		bytes_append_u8(out, '{');
 		bytes_append(out, label, label_size);
 		if (f->kind == STATE) {
-			bytes_append_format(out, ",%.*s=\"%s\"", (int)strcspn(f->column, ":"), f->column, (const char *)bytes_front(&t->words) + value);
+			bytes_append_format(out, ",%.*s=\"%s\"", (int)strcspn(f->column, ":"),
+					    f->column,
+					    (const char *)bytes_front(&t->words) + value);
 			value = 1;
 		}
 		bytes_append_u8(out, '}');
-		write_value(out, value, has_fraction || f->unit == MILLISECONDS || f->unit == MICROSECONDS);
+		write_value(out, value,
+			    has_fraction || f->unit == MILLISECONDS || f->unit == MICROSECONDS);
 	}
 	return s->line == t->rows;
 }
@@ -362,7 +390,8 @@ static void write_lists(const struct metrics_state *s, struct bytes *out)
 		}
 }
 
-static void write_one(struct bytes *out, const char *metric, bool is_open, bool is_counter, const char *help, int64_t value, bool is_micro)
+static void write_one(struct bytes *out, const char *metric, bool is_open, bool is_counter,
+		      const char *help, int64_t value, bool is_micro)
 {
 	write_about(out, metric, is_open, is_counter, help);
 	bytes_append_text(out, metric);
@@ -374,7 +403,10 @@ static void write_latencies(const struct pools *pools, struct bytes *out)
 {
 	static const char metric[] = "pgweir_latency_seconds";
 
-	bytes_append_format(out, "# HELP %s latencies of all pools, as in SHOW LATENCIES\n# TYPE %s histogram\n", metric, metric);
+	bytes_append_format(
+		out,
+		"# HELP %s latencies of all pools, as in SHOW LATENCIES\n# TYPE %s histogram\n",
+		metric, metric);
 	for (unsigned which = 0; which < SHOWN_LATENCIES; which++) {
 		uint64_t counts[LATENCY_BUCKETS] = { 0 }, count = 0, sum = 0;
 		unsigned bucket = 0;
@@ -383,16 +415,21 @@ static void write_latencies(const struct pools *pools, struct bytes *out)
 		for (unsigned power = LOWEST_POWER; power <= HIGHEST_POWER; power++) {
 			for (; latency_bucket_low(bucket) < (uint64_t)1 << power; bucket++)
 				count += counts[bucket];
-			bytes_append_format(out, "%s_bucket{latency=\"%s\",le=\"%u.%06u\"} %" PRIu64 "\n", metric, latency_names[which],
-					    (1u << power) / (unsigned)USEC, (1u << power) % (unsigned)USEC, count);
+			bytes_append_format(
+				out, "%s_bucket{latency=\"%s\",le=\"%u.%06u\"} %" PRIu64 "\n",
+				metric, latency_names[which], (1u << power) / (unsigned)USEC,
+				(1u << power) % (unsigned)USEC, count);
 		}
 		for (bucket = 0, count = 0; bucket < LATENCY_BUCKETS; bucket++) {
 			count += counts[bucket];
 			sum += counts[bucket] * latency_bucket_value(bucket);
 		}
-		bytes_append_format(out, "%s_bucket{latency=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", metric, latency_names[which], count);
-		bytes_append_format(out, "%s_sum{latency=\"%s\"} %" PRIu64 ".%06" PRIu64 "\n", metric, latency_names[which], sum / USEC, sum % USEC);
-		bytes_append_format(out, "%s_count{latency=\"%s\"} %" PRIu64 "\n", metric, latency_names[which], count);
+		bytes_append_format(out, "%s_bucket{latency=\"%s\",le=\"+Inf\"} %" PRIu64 "\n",
+				    metric, latency_names[which], count);
+		bytes_append_format(out, "%s_sum{latency=\"%s\"} %" PRIu64 ".%06" PRIu64 "\n",
+				    metric, latency_names[which], sum / USEC, sum % USEC);
+		bytes_append_format(out, "%s_count{latency=\"%s\"} %" PRIu64 "\n", metric,
+				    latency_names[which], count);
 	}
 }
 
@@ -405,20 +442,30 @@ static void write_first(const struct connection *c, bool is_open, struct bytes *
 
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
 	write_one(out, "pgbouncer_up", is_open, false, "1: the pooler answers", 1, false);
-	bytes_append_format(out, "# HELP pgbouncer_version_info version\n# TYPE pgbouncer_version_info gauge\npgbouncer_version_info{version=\"%s\"} 1\n",
+	bytes_append_format(out,
+			    "# HELP pgbouncer_version_info version\n# TYPE pgbouncer_version_info "
+			    "gauge\npgbouncer_version_info{version=\"%s\"} 1\n",
 			    c->web->version);
-	write_one(out, "pgbouncer_config_max_client_connections", is_open, false, "max_client_conn", set->max_client_conn, false);
-	write_one(out, "pgbouncer_config_max_user_connections", is_open, false, "max_user_connections", set->max_user_connections, false);
-	write_one(out, "pgweir_paused", is_open, false, "1 after PAUSE or SUSPEND of all databases", w->pools->paused || w->pools->suspended, false);
-	write_one(out, "pgweir_shutting_down", is_open, false, "1 while a shutdown waits for clients or servers", w->drain != DRAIN_OFF, false);
-	write_one(out, "pgweir_last_reload_failed", is_open, false, "1 if the last RELOAD has failed", w->reload.has_failed, false);
-	write_one(out, "pgweir_queries_total", is_open, true, "answered queries", (int64_t)w->queries, false);
+	write_one(out, "pgbouncer_config_max_client_connections", is_open, false, "max_client_conn",
+		  set->max_client_conn, false);
+	write_one(out, "pgbouncer_config_max_user_connections", is_open, false,
+		  "max_user_connections", set->max_user_connections, false);
+	write_one(out, "pgweir_paused", is_open, false, "1 after PAUSE or SUSPEND of all databases",
+		  w->pools->paused || w->pools->suspended, false);
+	write_one(out, "pgweir_shutting_down", is_open, false,
+		  "1 while a shutdown waits for clients or servers", w->drain != DRAIN_OFF, false);
+	write_one(out, "pgweir_last_reload_failed", is_open, false,
+		  "1 if the last RELOAD has failed", w->reload.has_failed, false);
+	write_one(out, "pgweir_queries_total", is_open, true, "answered queries",
+		  (int64_t)w->queries, false);
 	write_latencies(w->pools, out);
-	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time", (int64_t)used.tv_sec * USEC + used.tv_nsec / 1000, true);
-	write_one(out, "process_start_time_seconds", is_open, false, "when the process started", c->web->started_at, true);
+	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time",
+		  (int64_t)used.tv_sec * USEC + used.tv_nsec / 1000, true);
+	write_one(out, "process_start_time_seconds", is_open, false, "when the process started",
+		  c->web->started_at, true);
 }
 
-static void write_part(struct connection *c)
+static void metrics_write_part(struct connection *c)
 {
 	struct metrics_state *s = c->answer.state;
 	struct collection *t = &s->collection;
@@ -427,15 +474,17 @@ static void write_part(struct connection *c)
 	if (!s->is_collected) {
 		if (s->source == 0 && !t->item)
 			write_first(c, s->is_open, out);
-		s->is_collected = collect(c, t, s->source);
-		out->failed |= t->labels.failed || t->values.failed || t->words.failed || t->result.rows.failed;
+		s->is_collected = metrics_collect(c, t, s->source);
+		out->failed |= t->labels.failed || t->values.failed || t->words.failed ||
+			       t->result.rows.failed;
 		return;
 	}
 	if (strcmp(sources[s->source].show, "LISTS") == 0) {
 		write_lists(s, out);
 		s->column = t->result.column_count;
 	}
-	for (size_t before = bytes_size(out); s->column < t->result.column_count && bytes_size(out) - before < LINES_MOST * 100;) {
+	for (size_t before = bytes_size(out);
+	     s->column < t->result.column_count && bytes_size(out) - before < LINES_MOST * 100;) {
 		if (is_metric(t->item, s->column) && !write_column(s, LINES_MOST, out))
 			return;
 		s->column++;
@@ -454,7 +503,7 @@ static void write_part(struct connection *c)
 	c->answer.is_whole = true;
 }
 
-static void drop(void *state)
+static void metrics_drop(void *state)
 {
 	struct metrics_state *s = state;
 
@@ -471,8 +520,10 @@ void metrics_answer(struct connection *c)
 		return;
 	}
 	s->is_open = c->request.wants_openmetrics;
-	connection_answer(c, 200, s->is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8" : "text/plain; version=0.0.4; charset=utf-8");
+	connection_answer(c, 200,
+			  s->is_open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
+				     : "text/plain; version=0.0.4; charset=utf-8");
 	c->answer.state = s;
-	c->answer.drop = drop;
-	c->answer.more = write_part;
+	c->answer.drop = metrics_drop;
+	c->answer.more = metrics_write_part;
 }

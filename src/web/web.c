@@ -1,20 +1,25 @@
 /*
  * The HTTP endpoint: its sockets, its connections, and when they work.
  *
- * HTTP must cost queries nothing. All work for a request (reading, parsing, each part of an answer) is done in steps of on_work(), one connection
- * after the other, and steps that took more than WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time: a flood of
- * requests delays its own answers only. An event of a connection does nothing but queue it. New connections are bounded per tick and in sum, a
- * request has a size, and a client that is slow to send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
+ * HTTP must cost queries nothing. All work for a request (reading, parsing, each part of an answer)
+ * is done in steps of on_work(), one connection after the other, and steps that took more than
+ * WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time: a flood
+ * of requests delays its own answers only. An event of a connection does nothing but queue it. New
+ * connections are bounded per tick and in sum, a request has a size, and a client that is slow to
+ * send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
  * made when the socket has accepted the previous one.
  *
- * Health checks must not wait for other requests: a liveness probe that is not answered restarts pgweir. WEB_SPARES_MOST connections beyond
- * http_max_connections are accepted, and get answers of health checks only, which need neither a password nor much work. Any other request on
- * such a spare connection waits until one of the http_max_connections places is free. Example: one address holds all places with wrong
- * passwords, whose refusals are delayed. GET /healthz of the same address is answered on a spare connection. For a client of an address with
- * fewer connections, a delayed refusal of that address makes room.
+ * Health checks must not wait for other requests: a liveness probe that is not answered restarts
+ * pgweir. WEB_SPARES_MOST connections beyond http_max_connections are accepted, and get answers of
+ * health checks only, which need neither a password nor much work. Any other request on such a
+ * spare connection waits until one of the http_max_connections places is free. Example: one address
+ * holds all places with wrong passwords, whose refusals are delayed. GET /healthz of the same
+ * address is answered on a spare connection. For a client of an address with fewer connections, a
+ * delayed refusal of that address makes room.
  *
- * Invariant: a connection is on web->ready exactly while it has a step to do. The socket is read only in WEB_READING and WEB_CLOSING.
- * web->spares connections have is_spare; only those are ever in WEB_WAITING.
+ * Invariant: a connection is on web->ready exactly while it has a step to do. The socket is read
+ * only in WEB_READING and WEB_CLOSING. web->spares connections have is_spare; only those are ever
+ * in WEB_WAITING.
  */
 #include "web/connection.h"
 
@@ -36,14 +41,18 @@
 
 #define WORK_SHARE 20			/* 5 % of the time */
 #define WORK_BURST 2000			/* microseconds of work without a pause */
-#define WORK_LEAST 100			/* microseconds that a step counts as at least: its events and its turn take time, too */
+/* microseconds that a step counts as at least: its events and its turn take time, too */
+#define WORK_LEAST 100
 #define WORK_PAUSE_MOST USEC
 #define TICK_MILLISECONDS 100
-#define HANDSHAKE_COST 2000		/* microseconds of work that a step of a TLS handshake counts as */
+/* microseconds of work that a step of a TLS handshake counts as */
+#define HANDSHAKE_COST 2000
 #define ACCEPTS_MOST 32			/* new connections per tick */
-#define GRACE (USEC / 10)		/* from its last progress on, a connection is not closed for another one */
+/* from its last progress on, a connection is not closed for another one */
+#define GRACE (USEC / 10)
 #define BACKLOG 64
-#define REFUSED_COMPARED 8		/* delayed refusals that are looked at for one that makes room */
+/* delayed refusals that are looked at for one that makes room */
+#define REFUSED_COMPARED 8
 #define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
 #define HOST_MOST 256
 #define IN_MOST (HTTP_HEAD_MOST + HTTP_BODY_MOST)
@@ -95,12 +104,14 @@ static bool has_place(const struct web *web)
 	return web->count - web->spares < connections_most(web);
 }
 
-/* Whether a connection can be closed for another one: it has had the time to send a request, and no request waits for its turn. */
+/* Whether a connection can be closed for another one: it has had the time to send a request, and no
+   request waits for its turn. */
 static bool is_idle(const struct connection *c)
 {
 	if (c->peer.world->now - c->since < GRACE)
 		return false;
-	return c->phase == WEB_CLOSING || c->phase == WEB_WAITING || ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
+	return c->phase == WEB_CLOSING || c->phase == WEB_WAITING ||
+	       ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
 }
 
 /* Gives free places to spare connections with requests that need one. */
@@ -120,7 +131,8 @@ static void fill_places(struct web *web)
 	}
 }
 
-/* New connections wait in the queue of the kernel while all connections are being answered, and after a burst until the next tick. */
+/* New connections wait in the queue of the kernel while all connections are being answered, and
+   after a burst until the next tick. */
 static void update_accepting(struct web *web)
 {
 	bool has_room = has_place(web) || web->spares < WEB_SPARES_MOST;
@@ -128,7 +140,8 @@ static void update_accepting(struct web *web)
 	LIST_EACH(node, &web->connections)
 		has_room = has_room || is_idle(LIST_OBJECT(node, struct connection, node));
 	for (size_t i = 0; i < web->socket_count; i++)
-		listen_socket_set_accepting(web->sockets[i].listener, has_room && web->accepts_left > 0);
+		listen_socket_set_accepting(web->sockets[i].listener,
+					    has_room && web->accepts_left > 0);
 }
 
 /* The connection has made progress. */
@@ -167,7 +180,7 @@ static void connection_close(struct connection *c)
 	update_accepting(web);
 }
 
-static void on_readable(struct stream *stream)
+static void on_web_readable(struct stream *stream)
 {
 	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
 
@@ -176,7 +189,7 @@ static void on_readable(struct stream *stream)
 	connection_go_on(c);
 }
 
-static void on_drained(struct stream *stream)
+static void on_web_drained(struct stream *stream)
 {
 	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
 
@@ -185,7 +198,7 @@ static void on_drained(struct stream *stream)
 	connection_go_on(c);
 }
 
-static void on_secured(struct stream *stream, const char *error)
+static void on_web_secured(struct stream *stream, const char *error)
 {
 	struct connection *c = LIST_OBJECT(stream, struct connection, peer.stream);
 
@@ -210,12 +223,16 @@ static bool request_step(struct stream *stream)
 }
 
 static const struct stream_ops stream_ops = {
-	.on_readable = on_readable, .on_drained = on_drained, .on_secured = on_secured, .request_step = request_step,
+	.on_readable = on_web_readable,
+	.on_drained = on_web_drained,
+	.on_secured = on_web_secured,
+	.request_step = request_step,
 };
 
-/* Closes the connection that has waited longest for a request, or for its client to close. `is_for_new`: a connection that waits for its place
-   is closed, too. False: all are being answered. */
-static bool make_room(struct web *web, bool is_for_new)
+/* Closes the connection that has waited longest for a request, or for its client to close.
+   `is_for_new`: a connection that waits for its place is closed, too. False: all are being
+   answered. */
+static bool web_make_room(struct web *web, bool is_for_new)
 {
 	LIST_EACH_SAFE(node, &web->connections) {
 		struct connection *c = LIST_OBJECT(node, struct connection, node);
@@ -233,12 +250,14 @@ static size_t connections_of(const struct web *web, const struct verify_source *
 	size_t count = 0;
 
 	LIST_EACH(node, &web->connections)
-		count += verify_source_same_group(source, &LIST_OBJECT(node, struct connection, node)->source);
+		count += verify_source_same_group(
+			source, &LIST_OBJECT(node, struct connection, node)->source);
 	return count;
 }
 
-/* Closes a connection whose refusal is delayed, for a client of an address that has fewer connections. A client that guesses passwords displaces
-   no refusal of its own, which would shorten the delay. */
+/* Closes a connection whose refusal is delayed, for a client of an address that has fewer
+   connections. A client that guesses passwords displaces no refusal of its own, which would shorten
+   the delay. */
 static void displace_refused(struct web *web, const struct verify_source *source)
 {
 	size_t own = connections_of(web, source);
@@ -258,7 +277,8 @@ static void displace_refused(struct web *web, const struct verify_source *source
 	}
 }
 
-static void on_accepted(void *context, int fd, const struct address *remote, struct listen_socket *from)
+static void on_accepted(void *context, int fd, const struct address *remote,
+			struct listen_socket *from)
 {
 	struct web *web = context;
 	struct world *w = web->world;
@@ -275,7 +295,7 @@ static void on_accepted(void *context, int fd, const struct address *remote, str
 			brief.u.peer.uid = UINT32_MAX;
 	}
 	source = brief_address_source(&brief);
-	if (!has_place(web) && !make_room(web, true))
+	if (!has_place(web) && !web_make_room(web, true))
 		displace_refused(web, &source);
 	c = has_place(web) || web->spares < WEB_SPARES_MOST ? mem_try(sizeof(*c)) : NULL;
 	if (!c || !stream_open(&c->peer.stream, w->base, fd, &stream_ops)) {
@@ -333,14 +353,18 @@ static void write_head(const struct connection *c, struct bytes *out)
 	struct tm parts;
 	char date[40];
 
-	if (!gmtime_r(&now, &parts) || strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts) == 0)
+	if (!gmtime_r(&now, &parts) ||
+	    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts) == 0)
 		date[0] = '\0';
-	bytes_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n%s", a->status, http_reason(a->status), date, a->type, a->fields);
+	bytes_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\n%s", a->status,
+			    http_reason(a->status), date, a->type, a->fields);
 	if (a->is_chunked)
 		bytes_append_text(out, "Transfer-Encoding: chunked\r\n");
 	else if (a->is_whole)
 		bytes_append_format(out, "Content-Length: %zu\r\n", bytes_size(&a->body));
-	bytes_append_format(out, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: %s\r\n\r\n",
+	bytes_append_format(out,
+			    "Cache-Control: no-store\r\nX-Content-Type-Options: "
+			    "nosniff\r\nConnection: %s\r\n\r\n",
 			    c->request.keeps_alive ? "keep-alive" : "close");
 }
 
@@ -360,7 +384,8 @@ static bool send_part(struct connection *c)
 	size = bytes_size(&a->body);
 	if (!a->has_head) {
 		a->is_chunked = !a->is_whole && !c->request.is_old;
-		c->request.keeps_alive = c->request.keeps_alive && c->web->socket_count > 0 && (a->is_whole || a->is_chunked);
+		c->request.keeps_alive = c->request.keeps_alive && c->web->socket_count > 0 &&
+					 (a->is_whole || a->is_chunked);
 		write_head(c, &out);
 		a->has_head = true;
 	}
@@ -375,7 +400,8 @@ static bool send_part(struct connection *c)
 	if (has_body && a->is_chunked && a->is_whole)
 		bytes_append_text(&out, "0\r\n\r\n");
 	is_sent = !out.failed && !a->body.failed &&
-		  (bytes_size(&out) == 0 || stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out)));
+		  (bytes_size(&out) == 0 ||
+		   stream_write_bytes(&c->peer.stream, bytes_front(&out), bytes_size(&out)));
 	bytes_consume(&a->body, size);
 	bytes_free(&out);
 	return is_sent;
@@ -395,7 +421,8 @@ static void finish_answer(struct connection *c)
 		return;
 	}
 	if (c->phase == WEB_CLOSING) {
-		/* input that is not read would reset the connection before the client has read the answer */
+		/* input that is not read would reset the connection before the client has read the
+		   answer */
 		shutdown(c->peer.stream.fd, SHUT_WR);
 		bytes_wipe(&c->in);
 	}
@@ -415,7 +442,7 @@ static void step_answer(struct connection *c)
 		connection_close(c);
 		return;
 	}
-	/* otherwise on_drained() continues */
+	/* otherwise on_web_drained() continues */
 	if (stream_unsent(&c->peer.stream) > 0)
 		return;
 	if (c->answer.is_whole)
@@ -439,16 +466,18 @@ static void step_closing(struct connection *c)
 
 static enum http_verdict read_request(struct connection *c, int *status)
 {
-	return bytes_size(&c->in) > 0 ? http_read((const char *)bytes_front(&c->in), bytes_size(&c->in), &c->request, status) : HTTP_READ_MORE;
+	return bytes_size(&c->in) > 0 ? http_read((const char *)bytes_front(&c->in),
+						  bytes_size(&c->in), &c->request, status)
+				      : HTTP_READ_MORE;
 }
 
 /* The request of a spare connection waits for a place: closes an idle connection for it. */
-static void make_place(struct connection *c)
+static void web_make_place(struct connection *c)
 {
 	struct web *web = c->web;
 
 	touch(c);
-	while (!has_place(web) && make_room(web, false))
+	while (!has_place(web) && web_make_room(web, false))
 		;
 	fill_places(web);
 }
@@ -483,12 +512,12 @@ static bool step_reading(struct connection *c)
 	} else {
 		connection_route(c);
 		if (c->phase == WEB_WAITING)
-			make_place(c);
+			web_make_place(c);
 	}
 	return c->phase == WEB_ANSWERING;
 }
 
-static void step(struct connection *c)
+static void web_step(struct connection *c)
 {
 	switch (c->phase) {
 	case WEB_SECURING:
@@ -525,7 +554,7 @@ static void on_work(evutil_socket_t fd, short what, void *arg)
 	world_wake(web->world);
 	began = clock_monotonic();
 	list_remove(node);
-	step(LIST_OBJECT(node, struct connection, ready));
+	web_step(LIST_OBJECT(node, struct connection, ready));
 	spent = clock_monotonic() - began;
 	spent = (spent > WORK_LEAST ? spent : WORK_LEAST) * WORK_SHARE;
 	if (web->work_at < began - WORK_BURST * WORK_SHARE)
@@ -569,9 +598,11 @@ static size_t share_port(const struct web *web, uint16_t port, int on)
 	return count;
 }
 
-/* Opens a socket at an address that covers the address of an open socket, or is covered by it, as * and 127.0.0.1: the kernel permits this while
-   both sockets have SO_REUSEPORT. NULL: no open socket has this port, or as listen_socket_open(). */
-static struct listen_socket *open_beside(struct web *web, const struct listen_config *config, char *why, size_t why_size)
+/* Opens a socket at an address that covers the address of an open socket, or is covered by it, as *
+   and 127.0.0.1: the kernel permits this while both sockets have SO_REUSEPORT. NULL: no open socket
+   has this port, or as listen_socket_open(). */
+static struct listen_socket *open_beside(struct web *web, const struct listen_config *config,
+					 char *why, size_t why_size)
 {
 	struct listen_config shared = *config;
 	struct listen_socket *l = NULL;
@@ -587,7 +618,7 @@ static struct listen_socket *open_beside(struct web *web, const struct listen_co
 }
 
 /* Keeps the open socket with this text, or opens a socket. */
-static void want(struct preparation *p, const struct listen_config *config, const char *text)
+static void web_want(struct preparation *p, const struct listen_config *config, const char *text)
 {
 	struct web *web = p->web;
 	struct listen_socket *l = NULL;
@@ -602,7 +633,8 @@ static void want(struct preparation *p, const struct listen_config *config, cons
 		is_old = strcmp(l->text, text) == 0;
 	}
 	if (!is_old)
-		l = listen_socket_open(web->world->base, config, on_accepted, web, why, sizeof(why));
+		l = listen_socket_open(web->world->base, config, on_accepted, web, why,
+				       sizeof(why));
 	if (!l && errno == EADDRINUSE && !config->is_whole_name)
 		l = open_beside(web, config, why, sizeof(why));
 	if (l && add_next(web, l, is_old))
@@ -620,8 +652,12 @@ static void want_address(void *context, const char *ip)
 	struct preparation *p = context;
 	const struct settings *s = p->settings;
 	struct listen_config config = {
-		.host = ip, .port = (uint16_t)s->http_listen_port, .backlog = BACKLOG,
-		.options = { .keepalive = s->tcp_keepalive, .keepidle = (int)s->tcp_keepidle, .keepintvl = (int)s->tcp_keepintvl,
+		.host = ip,
+		.port = (uint16_t)s->http_listen_port,
+		.backlog = BACKLOG,
+		.options = { .keepalive = s->tcp_keepalive,
+			     .keepidle = (int)s->tcp_keepidle,
+			     .keepintvl = (int)s->tcp_keepintvl,
 			     .keepcnt = (int)s->tcp_keepcnt },
 	};
 	struct brief_address brief;
@@ -632,7 +668,7 @@ static void want_address(void *context, const char *ip)
 		brief_address_of(&brief, &a, 0);
 		brief_address_and_port(&brief, text, sizeof(text));
 	}
-	want(p, &config, text);
+	web_want(p, &config, text);
 }
 
 static void want_all(struct preparation *p)
@@ -640,7 +676,10 @@ static void want_all(struct preparation *p)
 	const struct settings *s = p->settings;
 	const char *at = s->http_listen_port > 0 ? s->http_listen_addr : NULL, *why;
 	struct listen_config config = {
-		.host = s->http_unix_socket, .is_whole_name = true, .backlog = BACKLOG, .unix_mode = (int)s->unix_socket_mode,
+		.host = s->http_unix_socket,
+		.is_whole_name = true,
+		.backlog = BACKLOG,
+		.unix_mode = (int)s->unix_socket_mode,
 		.unix_group = s->unix_socket_group,
 	};
 	char host[HOST_MOST], text[HOST_MOST];
@@ -656,12 +695,13 @@ static void want_all(struct preparation *p)
 			want_address(p, host);
 		} else if ((why = address_each_of_name(host, want_address, p)) != NULL) {
 			p->has_failed = true;
-			conf_problem_add(p->problems, false, NULL, 0, "HTTP: cannot listen on %s: %s", host, why);
+			conf_problem_add(p->problems, false, NULL, 0,
+					 "HTTP: cannot listen on %s: %s", host, why);
 		}
 	}
 	if (s->http_unix_socket && *s->http_unix_socket) {
 		snprintf(text, sizeof(text), "unix:%s", s->http_unix_socket);
-		want(p, &config, text);
+		web_want(p, &config, text);
 	}
 }
 
@@ -670,7 +710,8 @@ static void want_tls(struct preparation *p, const struct conf *conf)
 {
 	struct tls_config config = tls_config_of_clients(&conf->settings);
 	struct web *web = p->web;
-	bool is_about = !conf->set || text_starts(conf->set, "client_tls") || text_starts(conf->set, "http_");
+	bool is_about = !conf->set || text_starts(conf->set, "client_tls") ||
+			text_starts(conf->set, "http_");
 	char why[512];
 
 	config.is_http = true;
@@ -702,7 +743,7 @@ bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems 
 	return !p.has_failed;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg);
+static void on_web_tick(evutil_socket_t fd, short what, void *arg);
 
 void web_decide(struct web *web, bool is_used)
 {
@@ -745,7 +786,8 @@ void web_decide(struct web *web, bool is_used)
 			connection_close(c);
 	}
 	if (web->socket_count > 0 || web->count > 0 || web->retry_until > 0) {
-		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) && event_add(&web->tick, &every) != 0)
+		if (!event_pending(&web->tick, EV_TIMEOUT, NULL) &&
+		    event_add(&web->tick, &every) != 0)
 			log_warning("HTTP: out of memory");
 	} else {
 		histories_free(&web->histories, web->world->pools);
@@ -766,11 +808,12 @@ static void retry(struct web *web)
 			web_decide(web, true);
 	}
 	if (is_last)
-		log_warning("HTTP: the sockets of the process that was replaced are still in use: RELOAD tries again");
+		log_warning("HTTP: the sockets of the process that was replaced are still in use: "
+			    "RELOAD tries again");
 	conf_problems_free(&problems);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_web_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct web *web = arg;
 	struct world *w = web->world;
@@ -789,7 +832,9 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	LIST_EACH_SAFE(node, &web->connections) {
 		struct connection *c = LIST_OBJECT(node, struct connection, node);
 
-		if (c->phase == WEB_REFUSING ? w->now >= c->since : w->now - c->since >= w->conf->settings.http_timeout) {
+		if (c->phase == WEB_REFUSING
+			    ? w->now >= c->since
+			    : w->now - c->since >= w->conf->settings.http_timeout) {
 			if (c->phase == WEB_REFUSING)
 				connection_route(c);
 			else
@@ -797,7 +842,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		}
 	}
 	/* spare connections, and after a change of the limit */
-	while (web->count > connections_most(web) && make_room(web, false))
+	while (web->count > connections_most(web) && web_make_room(web, false))
 		;
 	fill_places(web);
 	web->accepts_left = ACCEPTS_MOST;
@@ -828,7 +873,8 @@ void web_free(struct web **place)
 	mem_free(web);
 }
 
-struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces, struct conf_problems *problems)
+struct web *web_open(struct world *world, const char *version, web_set *set, bool replaces,
+		     struct conf_problems *problems)
 {
 	struct web *web = mem_try(sizeof(*web));
 	struct conf_problems kept = { .count = 0 };
@@ -846,7 +892,7 @@ struct web *web_open(struct world *world, const char *version, web_set *set, boo
 	list_init(&web->connections);
 	list_init(&web->ready);
 	event_assign(&web->work, world->base, -1, 0, on_work, web);
-	event_assign(&web->tick, world->base, -1, EV_PERSIST, on_tick, web);
+	event_assign(&web->tick, world->base, -1, EV_PERSIST, on_web_tick, web);
 	is_ready = web_prepare(web, world->conf, replaces ? &kept : problems);
 	conf_problems_free(&kept);
 	if (!is_ready && !replaces) {
