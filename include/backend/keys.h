@@ -23,7 +23,7 @@ struct secret_kinds {
 	struct {
 		uint32_t iterations, count;
 		uint8_t salt_size;
-	} shapes[SECRET_SHAPES];	/* of SCRAM secrets, ordered by iterations and salt_size; count 0: unused, at the end */
+	} shapes[SECRET_SHAPES];	/* by iterations and salt_size; count 0: unused */
 };
 
 struct secrets {

@@ -2,7 +2,8 @@
  * The log: one event, one line, one write(2).
  *
  * 2026-11-21 02:01:23.820 UTC [PID] LEVEL MESSAGE
- * {"time":"2026-11-21T02:01:23.820Z","level":"LEVEL","pid":PID,"client":"C-0x1f","database":"d","user":"u","address":"A","message":"MESSAGE"}
+ * {"time":"2026-11-21T02:01:23.820Z","level":"LEVEL","pid":PID,"client":"C-0x1f",
+ *  "database":"d","user":"u","address":"A","message":"MESSAGE"}
  *
  * A complete line is written with one call, to a file opened with O_APPEND: lines of several
  * processes do not mix, no buffer is lost when the process dies, and a rotated file is complete. A

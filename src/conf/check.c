@@ -257,7 +257,8 @@ static struct token next_token(const char *at)
 
 static bool is_punctuation(const struct token *t, const char *text)
 {
-	return t->kind == PUNCTUATION && strlen(text) == t->size && strncmp(t->at, text, t->size) == 0;
+	return t->kind == PUNCTUATION && strlen(text) == t->size &&
+	       strncmp(t->at, text, t->size) == 0;
 }
 
 /* Whether the token is an unquoted word of a list. */

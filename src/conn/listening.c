@@ -56,12 +56,15 @@ static bool listening_keep(struct listening *on, struct listen_socket *l,
 static struct listen_config config_for(const struct settings *set, const char *host)
 {
 	return (struct listen_config){
-		.host = host, .port = (uint16_t)set->listen_port, .backlog = (int)set->listen_backlog,
+		.host = host, .port = (uint16_t)set->listen_port,
+		.backlog = (int)set->listen_backlog,
 		.reuseport = set->so_reuseport, .defer_accept = set->tcp_defer_accept,
 		.unix_mode = (int)set->unix_socket_mode, .unix_group = set->unix_socket_group,
 		.options = {
-			.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle, .keepintvl = (int)set->tcp_keepintvl,
-			.keepcnt = (int)set->tcp_keepcnt, .user_timeout = (int)set->tcp_user_timeout,
+			.keepalive = set->tcp_keepalive, .keepidle = (int)set->tcp_keepidle,
+			.keepintvl = (int)set->tcp_keepintvl,
+			.keepcnt = (int)set->tcp_keepcnt,
+			.user_timeout = (int)set->tcp_user_timeout,
 			.buffer = (int)set->tcp_socket_buffer,
 		},
 	};

@@ -63,15 +63,22 @@ static const bool is_implied[] = {
    a cast to a domain of a row. PostgreSQL's own functions may be volatile or answer for the server:
    setseed, ts_stat, current_setting. */
 static const char functions[] =
-	"SELECT " NO("pg_catalog.pg_proc p WHERE " OF_USER("p") " AND " UNTRUSTED("p") " AND " NAMED("p.proname", "functions"))
-	" AND " NO("pg_catalog.pg_type t WHERE " OF_USER("t") " AND " IS_NONE("t.typtype", "b,e,c") " AND " NAMED("t.typname", "functions"))
-	" AND " NO("pg_catalog.pg_proc p WHERE " NAMED("p.proname", "attributes") " AND p.pronargs OPERATOR(pg_catalog.>) 0"
-		   " AND (p.provolatile" EQUALS "'v' OR p.proname" EQUALS "'current_setting' OR (" OF_USER("p") " AND " UNTRUSTED("p") "))")
-	" AND " NO("pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid" EQUALS "t.typbasetype WHERE " IS_ONE("b.typtype", "c,d")
+	"SELECT " NO("pg_catalog.pg_proc p WHERE " OF_USER("p") " AND " UNTRUSTED("p") " AND "
+	NAMED("p.proname", "functions"))
+	" AND " NO("pg_catalog.pg_type t WHERE " OF_USER("t") " AND " IS_NONE("t.typtype", "b,e,c")
+	" AND " NAMED("t.typname", "functions"))
+	" AND " NO("pg_catalog.pg_proc p WHERE " NAMED("p.proname", "attributes")
+	" AND p.pronargs OPERATOR(pg_catalog.>) 0"
+		   " AND (p.provolatile" EQUALS "'v' OR p.proname" EQUALS "'current_setting' OR ("
+		   OF_USER("p") " AND " UNTRUSTED("p") "))")
+	" AND " NO("pg_catalog.pg_type t JOIN pg_catalog.pg_type b ON b.oid"
+	EQUALS "t.typbasetype WHERE " IS_ONE("b.typtype", "c,d")
 		   " AND " NAMED("t.typname", "attributes"))
-	" AND " NO("pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid" EQUALS "o.oprcode WHERE " OF_USER("o") " AND (" UNKNOWN("p") ")"
+	" AND " NO("pg_catalog.pg_operator o JOIN pg_catalog.pg_proc p ON p.oid"
+	EQUALS "o.oprcode WHERE " OF_USER("o") " AND (" UNKNOWN("p") ")"
 		   " AND " NAMED("o.oprname", "operators"))
-	" AND " NO("pg_catalog.pg_cast s JOIN pg_catalog.pg_proc p ON p.oid" EQUALS "s.castfunc WHERE " OF_USER("s") " AND (" UNKNOWN("p") ")");
+	" AND " NO("pg_catalog.pg_cast s JOIN pg_catalog.pg_proc p ON p.oid"
+	EQUALS "s.castfunc WHERE " OF_USER("s") " AND (" UNKNOWN("p") ")");
 
 /* After a row t of pg_type: y is the type, or the type of the elements of an array. Enums and base
    types are in C. Domains of such types are harmless if their constraints call only trusted

@@ -14,8 +14,8 @@
  * something else, so words of two meanings are refused, and two operands without an operator
  * between them, as in all commands and clauses that it does not know:
  *
- *	SELECT a INTO b			SELECT ... FOR UPDATE		FROM a TABLESAMPLE b (1)	(TABLE a)		JSON_OBJECT('a':
- *																1)
+ *	SELECT a INTO b			SELECT ... FOR UPDATE		FROM a TABLESAMPLE b (1)
+ *	(TABLE a)			JSON_OBJECT('a': 1)
  *
  * Calls are found by their parenthesis; t.f may be a call, too. Relations are found by their place
  * in FROM. All of these names are reported, because only the catalogue knows whether they have the

@@ -125,14 +125,18 @@ static const char fingerprint[] =
 	"SELECT concat(count(*),':',sum(hashtextextended(concat(k,':',o,':',x),0))) FROM ("
 	"SELECT 1 AS k,p.oid AS o,p.xmin::text AS x FROM pg_proc p WHERE " LASTING("p")
 	" UNION ALL SELECT 2,r.oid,r.xmin::text FROM pg_rewrite " OF_LASTING("r", "ev_class")
-	" UNION ALL SELECT 3,t.oid,t.xmin::text FROM pg_trigger " OF_LASTING("t", "tgrelid") " AND NOT t.tgisinternal"
+	" UNION ALL SELECT 3,t.oid,t.xmin::text FROM pg_trigger " OF_LASTING("t", "tgrelid")
+	" AND NOT t.tgisinternal"
 	" UNION ALL SELECT 4,q.oid,q.xmin::text FROM pg_policy " OF_LASTING("q", "polrelid")
 	" UNION ALL SELECT 5,a.oid,a.xmin::text FROM pg_attrdef " OF_LASTING("a", "adrelid")
-	" UNION ALL SELECT 6,k.oid,k.xmin::text FROM pg_constraint k WHERE k.contype='c' AND " MINE("k") " AND k.connamespace<>ALL" TEMPORARY
-	" UNION ALL SELECT 7,i.indexrelid,i.xmin::text FROM pg_index " OF_LASTING("i", "indrelid") " AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)"
+	" UNION ALL SELECT 6,k.oid,k.xmin::text FROM pg_constraint k WHERE k.contype='c' AND "
+	MINE("k") " AND k.connamespace<>ALL" TEMPORARY
+	" UNION ALL SELECT 7,i.indexrelid,i.xmin::text FROM pg_index " OF_LASTING("i", "indrelid")
+	" AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)"
 	" UNION ALL SELECT 8,o.oid,o.xmin::text FROM pg_operator o WHERE " MINE("o")
 	" UNION ALL SELECT 9,s.oid,s.xmin::text FROM pg_cast s WHERE " MINE("s")
-	" UNION ALL SELECT 10,y.oid,y.xmin::text FROM pg_type y WHERE " MINE("y") " AND y.typtype<>'c' AND y.typelem=0"
+	" UNION ALL SELECT 10,y.oid,y.xmin::text FROM pg_type y WHERE " MINE("y")
+	" AND y.typtype<>'c' AND y.typelem=0"
 	" UNION ALL SELECT 11,e.oid,e.xmin::text FROM pg_event_trigger e"
 	" UNION ALL SELECT 12,x.oid,x.xmin::text FROM pg_extension x) AS f;";
 
@@ -212,16 +216,22 @@ enum state_functions_round state_functions_ask(struct state_functions *f,
 	/* 'n', oid, name, flags: functions and views */
 	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
 	bytes_append_text(sql,
-		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT (" IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
+		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT ("
+		IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
 		") THEN 'x' END,CASE WHEN p.prokind='a' AND EXISTS (SELECT 1 FROM pg_aggregate g,d "
 		"WHERE g.aggfnoid=p.oid AND d.oid IN "
-		"(g.aggtransfn,g.aggfinalfn,g.aggcombinefn,g.aggserialfn,g.aggdeserialfn,g.aggmtransfn,g.aggminvtransfn,g.aggmfinalfn)) "
+		"(g.aggtransfn,g.aggfinalfn,g.aggcombinefn,g.aggserialfn,"
+		"g.aggdeserialfn,g.aggmtransfn,g.aggminvtransfn,g.aggmfinalfn)) "
 		""
 		"OR " DANGEROUS("p.proargdefaults") " THEN 'd' END) "
-		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT " ROWS_MOST ") "
-		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or(" DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
-		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' ')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
-		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT " ROWS_MOST ");");
+		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT "
+		ROWS_MOST ") "
+		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or("
+		DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
+		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' "
+		"')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
+		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT "
+		ROWS_MOST ");");
 
 	/* 's', oid, source, nothing. A parsed function has a tree in place of a source, with the
 	   numbers of the functions that it calls. Its definition is requested if it calls a
@@ -262,15 +272,22 @@ enum state_functions_round state_functions_ask(struct state_functions *f,
 		"AND b.refobjid IN (SELECT ev_class FROM pg_rewrite v WHERE v.oid>=16384) AND "
 		"(" CALLER ")<>b.refobjid LIMIT " ROWS_MOST ") ");
 	bytes_append_text(sql,
-		"UNION ALL SELECT 'h','','','r' WHERE EXISTS (SELECT 1 FROM pg_policy q WHERE " DANGEROUS("q.polqual") " OR " DANGEROUS("q.polwithcheck") ") "
-		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.contypid>=16384 AND " DANGEROUS("k.conbin") ") "
+		"UNION ALL SELECT 'h','','','r' WHERE EXISTS (SELECT 1 FROM pg_policy q WHERE "
+		DANGEROUS("q.polqual") " OR " DANGEROUS("q.polwithcheck") ") "
+		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.contypid>=16384 AND "
+		DANGEROUS("k.conbin") ") "
 		"OR EXISTS (SELECT 1 FROM pg_operator o,d WHERE o.oid>=16384 AND d.oid=o.oprcode) "
 		"OR EXISTS (SELECT 1 FROM pg_cast s,d WHERE d.oid=s.castfunc) "
-		"UNION ALL SELECT 'h','','','w' WHERE EXISTS (SELECT 1 FROM pg_attrdef a WHERE a.adrelid>=16384 AND " DANGEROUS("a.adbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND k.contype='c' AND " DANGEROUS("k.conbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND (" DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
-		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND " DANGEROUS("t.tgqual") ") "
-		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND " DANGEROUS("y.typdefaultbin") ");");
+		"UNION ALL SELECT 'h','','','w' WHERE EXISTS (SELECT 1 FROM pg_attrdef a WHERE "
+		"a.adrelid>=16384 AND " DANGEROUS("a.adbin") ") "
+		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND "
+		"k.contype='c' AND " DANGEROUS("k.conbin") ") "
+		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND ("
+		DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
+		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND "
+		DANGEROUS("t.tgqual") ") "
+		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND "
+		DANGEROUS("y.typdefaultbin") ");");
 	bytes_append_text(sql, end_of_timeout);
 	return STATE_FUNCTIONS_NEXT;
 }

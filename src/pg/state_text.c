@@ -6,13 +6,13 @@
  * ("Customized Options") are in no view: to ask for their values, pgweir must know their names.
  * Therefore the names are read from the texts of clients:
  *
- *	SET [ SESSION ] name ...		RESET name		set_config('name', value,
- *									false)
+ *	SET [ SESSION ] name ...	RESET name	set_config('name', value, false)
  *
  * SET LOCAL, and set_config with true, end with the transaction. Functions that change the session,
  * and commands with the tag of a SELECT, are found by their words:
  *
- *	SELECT ... INTO TEMP t			CREATE TEMP TABLE t AS ...		pg_advisory_lock(1)		dblink_connect(...)
+ *	SELECT ... INTO TEMP t		CREATE TEMP TABLE t AS ...
+ *	pg_advisory_lock(1)		dblink_connect(...)
  *
  * The text is split into words and not parsed: a false match costs a query to the server, or keeps
  * the server assigned for a while. Words in strings, comments and quoted identifiers count, because
@@ -531,7 +531,8 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
 		first = lex_next(&after);
 		comma = take_after_cast(&after);
 		null = lex_next(&after);
-		if (!lex_is_mark(&opening, '(') || first.kind != LEX_STRING || !lex_is_mark(&comma, ',') || !lex_is(&null, "null"))
+		if (!lex_is_mark(&opening, '(') || first.kind != LEX_STRING ||
+		    !lex_is_mark(&comma, ',') || !lex_is(&null, "null"))
 			continue;
 		state_text_append(&name, first.text, first.text_size);
 		if (name.size > PARAMS_NAME_LONGEST)

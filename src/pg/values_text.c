@@ -1,11 +1,9 @@
 /*
  * Recognises texts that are one call of currval or lastval:
  *
- *	SELECT lastval()			SELECT currval('name')			SELECT
- *											pg_catalog.currval('"S".name'::regclass)
- *											AS id;
- *	SELECT CURRVAL($1)			SELECT currval(pg_get_serial_sequence('table',
- *						'column'))
+ *	SELECT lastval()	SELECT currval('name')
+ *	SELECT CURRVAL($1)	SELECT pg_catalog.currval('"S".name'::regclass) AS id;
+ *	SELECT currval(pg_get_serial_sequence('table', 'column'))
  *
  * Drivers and frameworks send these after an INSERT: PDO (lastInsertId), MyBatis (selectKey),
  * Hibernate. pgweir can replace the call by another expression (state/session_values.c), because

@@ -412,7 +412,8 @@ void session_values_prepare(struct server *s, struct client *c, const uint8_t *t
 		"pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) l.relation WHERE l.pid "
 		"OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid() AND c.relkind "
 		"OPERATOR(pg_catalog.=) 'S' GROUP BY l.relation HAVING "
-		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'") ") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
+		"pg_catalog.bool_and(" IS_MODE("'RowExclusiveLock','AccessShareLock'")
+		") AND pg_catalog.bool_or(" IS_MODE("'RowExclusiveLock'") ")");
 	if (s->session.drawn)
 		bytes_append_format(&sql,
 				    " UNION SELECT pg_catalog.unnest('{%.*s}'::pg_catalog.oid[])",
