@@ -237,18 +237,27 @@ bool pool_client_adopt(struct pool_client *client, usec_t now)
 /*
  * Whether the standby has replayed all that the last primary has: the last primary is a standby
  * itself now, for example because Patroni's store is away, and both have had the time to replay
- * what they had received. No client has seen newer data. A primary that is down may return with its
- * data.
+ * what they had received. Then no client has seen newer data. A primary that is down may return
+ * with its data. If the last primary follows a later timeline, or a standby has replayed more,
+ * there is a primary that pgweir does not know, and a client may have seen its data on another
+ * standby.
  */
 static bool freshness_is_complete(const struct roles *roles, const struct host *standby)
 {
 	const struct host *last = roles->last;
 	const struct host_evidence *evidence = &standby->evidence;
 
-	return last && last->is_fresh && last->evidence.claim == CLAIM_STANDBY &&
-	       last->evidence.timeline == evidence->timeline &&
-	       evidence->position >= last->evidence.position &&
-	       last->evidence.at - roles->changed_at > SETTLED &&
+	if (!last || !last->is_fresh || last->evidence.claim != CLAIM_STANDBY ||
+	    last->evidence.timeline != roles->timeline || evidence->timeline != roles->timeline ||
+	    last->evidence.position > evidence->position)
+		return false;
+	for (unsigned i = 0; i < roles->count; i++) {
+		const struct host_evidence *other = &roles->places[i].host->evidence;
+
+		if (other->claim == CLAIM_STANDBY && other->position > evidence->position)
+			return false;
+	}
+	return last->evidence.at - roles->changed_at > SETTLED &&
 	       evidence->at - roles->changed_at > SETTLED;
 }
 

@@ -367,6 +367,31 @@ TEST(without_a_primary_reads_go_on)
 	fake_end();
 }
 
+/* h1, the last primary, is a standby again, but of a primary that pgweir has not found yet. */
+TEST(without_a_primary_reads_do_not_go_back_behind_an_unknown_primary)
+{
+	static const uint32_t timelines[] = { 2, 1 };
+
+	for (int i = 0; i < 2; i++) {
+		struct fake_client *client;
+
+		start("[databases]\nshop = " HOSTS " reads=transaction load_balance_hosts=disable\n");
+		client = reader("shop", TARGET_PREFER_STANDBY);
+		fake_pass(0.1);
+		host_note_failure(host("h1:5432"), "connect failed", fake.now);
+		roles_decide_due(fake.pools, fake.now);
+		fake_pass(1.1);
+		answer("h1:5432", CLAIM_STANDBY, timelines[i], 2000);
+		answer("h2:5432", CLAIM_STANDBY, timelines[i], 3000);
+		end_at(client, TARGET_PREFER_STANDBY, "h2:5432");
+		host_note_failure(host("h3:5432"), "connect failed", fake.now);
+		/* the timeline of a checkpoint, which is older; or the one that the standby follows */
+		CHECK(pool_client_needs(&client->pooled, host("h1:5432")) > client->pooled.read_at);
+		CHECK(pool_client_needs(&client->pooled, host("h2:5432")) == 0);
+		fake_end();
+	}
+}
+
 /* How many of 3000 clients read from each host. */
 static void count_readers(int counts[3])
 {
