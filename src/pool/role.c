@@ -739,10 +739,12 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	const struct user *user = client->login_user;
 	int64_t of_user = OF_USER(user, target_session_attrs);
 	const struct conf_database *conf = client->pool->database->conf;
+	bool is_read;
 
 	/* the console has no hosts */
 	if (client->pool->database->is_console)
 		return true;
+	is_read = client->target == TARGET_READ;
 	client->target = client->own_target;
 	if (client->target == TARGET_ANY)
 		client->target = (uint8_t)first_set(
@@ -752,6 +754,9 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 		client->target = TARGET_PRIMARY;
 	client->splits = client->target == TARGET_PRIMARY && conf->reads != READS_OFF;
 	client->splits_statements = client->splits && conf->reads == READS_AUTO;
+	/* a read that waits, or runs on a standby, during a RELOAD */
+	if (is_read && client->splits)
+		client->target = TARGET_READ;
 	if (client->target == TARGET_ANY)
 		return true;
 	if (!roles_begin(client->pool->database, now))
