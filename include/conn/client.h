@@ -27,7 +27,10 @@ enum {
 	READING_HERE = 16,		/* its server executes such a transaction */
 	READING_PRIMARY = 32,		/* its next request has failed on a standby */
 	/* READING_HERE, and the server was a standby when the request was sent */
-	READING_STANDBY = 64
+	READING_STANDBY = 64,
+	/* READING_BEGIN or READING_SENT, and the first request was cancelled: the transaction is
+	   aborted */
+	READING_FAILED = 128
 };
 
 struct server;

@@ -33,6 +33,11 @@ static inline bool reads_decides(struct client *c, const uint8_t *at, size_t n)
 	return letter == 'b' ? pg_u32_at(at + 1) >= PG_LENGTH_WORD + sizeof("BEGIN READ ONLY")
 			     : (letter == 's' && (text[1] | 0x20) == 't') || *text < 'A';
 }
+/* The status for a ReadyForQuery of pgweir's own, to a client without a server. */
+static inline const char *reads_status(const struct client *c)
+{
+	return !(c->reads & READING_BEGIN) ? "I" : c->reads & READING_FAILED ? "E" : "T";
+}
 /* Decides where the transaction runs that begins with the message at the front of n bytes; the
    client has no server. VERDICT_PASS: the message is handled as any other, or *used bytes are
    answered; VERDICT_MORE: more must arrive; VERDICT_GONE. */

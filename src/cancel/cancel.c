@@ -606,10 +606,15 @@ void cancel_refuse_waiting(struct client *c)
 	c->pooled.is_held = false;
 	if (c->retry && c->retry->step == AUTO_DOUBTED)
 		c->retry->step = AUTO_NOT;
-	/* a transaction without a server ends with its first statement */
-	c->reads &= READING_SESSION;
-	c->in_transaction = false;
-	c->transaction_started = 0;
+	/* the BEGIN that reads.c holds back has begun a transaction for the client */
+	if (c->reads & READING_BEGIN) {
+		c->reads = (uint8_t)((c->reads & (READING_SESSION | READING_BEGIN)) |
+				     READING_FAILED);
+	} else {
+		c->reads &= READING_SESSION;
+		c->in_transaction = false;
+		c->transaction_started = 0;
+	}
 	/* in the extended protocol up to the Sync */
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)

@@ -390,8 +390,8 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	pack_i64(out, c->transaction_started);
 	pack_bool(out, c->pooled.notified);
 	bytes_append_u8(out, c->pooled.own_target);
-	bytes_append_u8(
-		out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE | READING_PRIMARY));
+	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE |
+					 READING_PRIMARY | READING_FAILED));
 	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
 	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
 	bytes_append_u32(out, unsent_of(c));

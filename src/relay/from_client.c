@@ -71,7 +71,7 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
 			break;
 		if (f.type == PGC_SYNC)
-			pg_build(&ready, 'Z', c->reads & READING_BEGIN ? "T" : "I", 1);
+			pg_build(&ready, 'Z', reads_status(c), 1);
 	}
 	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
 	bytes_free(&ready);

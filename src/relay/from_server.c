@@ -159,6 +159,8 @@ static bool take_task_answer(struct server *s, const struct pg_frame *f)
    has seen it. */
 static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
+	bool fails;
+
 	switch (mark) {
 	case MARK_TASK:
 		if (!s->task)
@@ -169,11 +171,15 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 			session_values_discarded(s);
 		break;
 	case MARK_BEGIN:
-		if (f->type == PGS_READY)
+		fails = s->pooled.link && client_of(s->pooled.link)->reads & READING_FAILED;
+		if (f->type == PGS_READY && (!fails || s->status == 'E'))
+			return VERDICT_SWALLOW;
+		/* of the ROLLBACK TO that aborts the transaction: see reads.c */
+		if (f->type == PGS_ERROR && fails && !s->said_fatal)
 			return VERDICT_SWALLOW;
 		/* Cancelled, for example. The server executes the request behind it outside of a
 		   transaction, and the client would get two answers to one request. */
-		if (f->type == PGS_ERROR && !s->said_fatal) {
+		if (f->type == PGS_READY || (f->type == PGS_ERROR && !s->said_fatal)) {
 			s->pooled.close_reason = REASON_OUTCOME_UNKNOWN;
 			return VERDICT_INVALID;
 		}

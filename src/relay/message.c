@@ -87,7 +87,7 @@ static NEVER_INLINE enum verdict refuse_frame(struct client *c, uint8_t type)
 	if (type != c->refused_until)
 		return VERDICT_SWALLOW;
 	c->refused_until = 0;
-	pg_build(&ready, 'Z', "I", 1);
+	pg_build(&ready, 'Z', reads_status(c), 1);
 	sent = client_send(c, &ready);
 	bytes_free(&ready);
 	return sent ? VERDICT_SWALLOW : VERDICT_GONE;

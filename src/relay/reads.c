@@ -20,6 +20,11 @@
  * fails. A Query that ends the transaction and has more statements goes to the primary, after the
  * BEGIN.
  *
+ * If the first request is cancelled while it waits for a server, the client gets the error, and its
+ * transaction is aborted (READING_FAILED). A COMMIT or ROLLBACK then is answered at once. Before
+ * any other request the primary gets BEGIN and a ROLLBACK TO that fails, in one Query: so the
+ * server is in an aborted transaction too, and answers as it does to a client without a pooler.
+ *
  * Invariant: READING_BEGIN only without a server, or before the first request has been sent; the
  * client was told that a transaction is open.
  */
@@ -241,13 +246,15 @@ static enum verdict hold_begin(struct client *c, const uint8_t *at, size_t size)
 	memcpy(kept, at, size);
 	mem_free(c->begin);
 	c->begin = kept;
-	c->reads |= READING_BEGIN;
+	c->reads = (uint8_t)((c->reads & ~READING_FAILED) | READING_BEGIN);
 	return answer(c, lex_is(&t, "start") ? "START TRANSACTION" : "BEGIN", 'T');
 }
 
 static void decide(struct client *c, bool is_read)
 {
 	c->reads &= (uint8_t)~(READING_NEXT | READING_PRIMARY | READING_SENT);
+	if (!(c->reads & READING_BEGIN))
+		c->reads &= (uint8_t)~READING_FAILED;
 	if (is_read)
 		c->reads |= READING_NEXT;
 	c->pooled.target = is_read ? TARGET_READ : TARGET_PRIMARY;
@@ -275,7 +282,7 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	if (!pg_frame_is_whole(&f))
 		return VERDICT_MORE;
 	if (f.type != PGC_QUERY) {
-		decide(c, batch_suits(c, at, n));
+		decide(c, !(c->reads & READING_FAILED) && batch_suits(c, at, n));
 		return VERDICT_PASS;
 	}
 	if (!(c->reads & READING_BEGIN) && f.size <= BEGIN_MOST && begins(c, f.body, f.size)) {
@@ -284,11 +291,12 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
 	}
 	tag = c->reads & READING_BEGIN ? end_of_transaction(f.body, f.size, false) : NULL;
 	if (tag) {
-		c->reads &= (uint8_t)~READING_BEGIN;
+		tag = c->reads & READING_FAILED ? "ROLLBACK" : tag;
+		c->reads &= (uint8_t)~(READING_BEGIN | READING_FAILED);
 		*used = PG_HEADER + f.size;
 		return answer(c, tag, 'I');
 	}
-	decide(c, c->reads & (READING_BEGIN | READING_SESSION) &&
+	decide(c, !(c->reads & READING_FAILED) && c->reads & (READING_BEGIN | READING_SESSION) &&
 			  read_transaction_begin(f.body, f.size) == READ_BEGIN_NOT &&
 			  suits_standby(c, f.body, f.size));
 	return VERDICT_PASS;
@@ -399,6 +407,40 @@ enum verdict reads_tell_refused(struct client *c)
 	return failed ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
+/* Gathers the BEGIN of an aborted transaction, with a statement that fails. False: no memory. */
+static bool gather_failed_begin(const struct client *c, struct gather *g)
+{
+	struct bytes message = BYTES_EMPTY;
+	size_t mark = pg_begin(&message, PGC_QUERY);
+	bool has_memory;
+
+	/* the text may end with a comment */
+	bytes_append_text(&message, (const char *)c->begin + PG_HEADER);
+	bytes_append_string(&message, "\n; ROLLBACK TO \"canceled by pgweir's client\"");
+	pg_end(&message, mark);
+	has_memory = !message.failed;
+	if (has_memory)
+		gather_copy(g, bytes_front(&message), bytes_size(&message));
+	bytes_free(&message);
+	return has_memory;
+}
+
+/* Gathers the BEGIN that was held back. */
+static enum verdict send_begin(struct client *c, struct server *s, struct gather *g)
+{
+	g->to = &s->peer.stream;
+	if (!(c->reads & READING_FAILED))
+		gather_copy(g, c->begin, 1 + pg_u32_at(c->begin + 1));
+	else if (!gather_failed_begin(c, g))
+		return VERDICT_NO_MEMORY;
+	c->reads = (uint8_t)((c->reads & ~READING_BEGIN) | READING_SENT);
+	/* the Query ends the unnamed statement */
+	s->unnamed_of = 0;
+	return ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER, MARK_BEGIN)
+		       ? VERDICT_PASS
+		       : VERDICT_NO_MEMORY;
+}
+
 enum verdict reads_before(struct client *c, struct server *s, const struct pg_frame *f,
 			  struct gather *g)
 {
@@ -409,8 +451,12 @@ enum verdict reads_before(struct client *c, struct server *s, const struct pg_fr
 	if (c->reads & READING_HERE && host && host->evidence.claim != CLAIM_STANDBY &&
 	    may_write(c, f))
 		c->pooled.target = TARGET_PRIMARY;
-	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open)
-		return VERDICT_WAIT;
+	if (c->reads & READING_HERE && !ledger_is_empty(&s->ledger) && !s->ledger.open) {
+		bool is_of_copy = pg_client_messages[f->type].phases & PG_COPY;
+
+		/* data of a COPY, and a Sync or Flush among it, is no next request */
+		return is_of_copy && ledger_may_copy(&s->ledger) ? VERDICT_PASS : VERDICT_WAIT;
+	}
 	if (c->reads & READING_HERE && s->status != 'I' && host &&
 	    host->evidence.claim != CLAIM_PRIMARY) {
 		verdict = look_within(c, s, f, g);
@@ -422,16 +468,7 @@ enum verdict reads_before(struct client *c, struct server *s, const struct pg_fr
 		if (s->pooled.host && s->pooled.host->evidence.claim == CLAIM_STANDBY)
 			c->reads |= READING_STANDBY;
 	}
-	if (!(c->reads & READING_BEGIN))
-		return VERDICT_PASS;
-	g->to = &s->peer.stream;
-	gather_copy(g, c->begin, 1 + pg_u32_at(c->begin + 1));
-	c->reads = (uint8_t)((c->reads & ~READING_BEGIN) | READING_SENT);
-	/* the Query ends the unnamed statement */
-	s->unnamed_of = 0;
-	return ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_POOLER, MARK_BEGIN)
-		       ? VERDICT_PASS
-		       : VERDICT_NO_MEMORY;
+	return c->reads & READING_BEGIN ? send_begin(c, s, g) : VERDICT_PASS;
 }
 
 void reads_failed(struct client *c)

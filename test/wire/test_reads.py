@@ -398,6 +398,92 @@ def test_begin_that_is_cancelled_at_the_server(stage):
     client.expect_closed()
 
 
+# --- a first request that is cancelled before it has a server
+
+CANCELED = BEGIN + "\n; ROLLBACK TO \"canceled by pgweir's client\""
+ABORTED = m.error("current transaction is aborted", "25P02")
+
+
+@pytest.fixture(name="cancelled")
+def _cancelled(scene):
+    """A client whose transaction is aborted, and has no server; and the stage."""
+    stage = Stage(scene, default_pool_size=1)
+    holder = stage.begin()
+    held = read_here(holder, stage.standby)
+    client = stage.begin()
+    client.send(m.query(READ))
+    until(lambda: sum(row["cl_waiting"] for row in stage.weir.show("POOLS")) == 1, "the read waits")
+    stage.weir.cancel(client)
+    result = client.result()
+    assert ([error["C"] for error in result.errors], result.status) == (["57014"], "E")
+    committed(holder, held)
+    return client, stage
+
+
+@pytest.mark.parametrize("text", ["COMMIT", "ROLLBACK"])
+def test_end_of_a_transaction_that_was_cancelled(cancelled, text):
+    client, stage = cancelled
+    client.send(m.query(text))
+    result = client.result()
+    assert (result.tags, result.errors, result.status) == (["ROLLBACK"], [], "I")
+    # the next one is as any other
+    client.send(m.query(BEGIN))
+    assert client.result().status == "T"
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server = stage.primary.accept()
+    begun(server)
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.complete("INSERT 0 1", "T")
+    assert client.result().tags == ["INSERT 0 1"]
+
+
+def abort(server):
+    server.expect_query(CANCELED)
+    server.send(m.command_complete("BEGIN"), m.error("savepoint does not exist", "3B001"), m.ready("E"))
+
+
+def test_statement_in_a_transaction_that_was_cancelled(cancelled):
+    """It must not be executed outside of the transaction: PostgreSQL refuses all statements up to the end of the transaction."""
+    client, stage = cancelled
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server = stage.primary.accept()
+    abort(server)
+    server.expect_query("INSERT INTO t VALUES (1)")
+    server.send(ABORTED, m.ready("E"))
+    result = client.result()
+    assert ([error["C"] for error in result.errors], result.status) == (["25P02"], "E")
+    committed(client, server, "ROLLBACK")
+    client.send(m.query("INSERT INTO t VALUES (2)"))
+    server.expect_query("INSERT INTO t VALUES (2)")
+    server.complete("INSERT 0 1")
+    assert client.result().tags == ["INSERT 0 1"]
+
+
+def test_rollback_in_a_batch_of_a_transaction_that_was_cancelled(cancelled):
+    client, stage = cancelled
+    client.send(m.sync())
+    assert client.result().status == "E"
+    client.send(m.parse("ROLLBACK"), m.bind(), m.execute(), m.sync())
+    server = stage.primary.accept()
+    abort(server)
+    server.expect("P"), server.expect("B"), server.expect("E"), server.expect("S")
+    server.send(m.parse_complete(), m.bind_complete(), m.command_complete("ROLLBACK"), m.ready())
+    result = client.result()
+    assert (result.tags, result.errors, result.status) == (["ROLLBACK"], [], "I")
+
+
+def test_begin_that_fails_for_a_transaction_that_was_cancelled(cancelled):
+    """The statement behind it may have been executed outside of the transaction."""
+    client, stage = cancelled
+    client.send(m.query("INSERT INTO t VALUES (1)"))
+    server = stage.primary.accept()
+    server.expect_query(CANCELED)
+    server.send(m.error("canceling statement due to user request", "57014"), m.ready("I"))
+    server.expect_query("INSERT INTO t VALUES (1)")
+    assert m.read_error(client.expect("E").body)["C"] == "08007"
+    client.expect_closed()
+
+
 def test_later_errors_are_the_client_s(stage):
     client = stage.begin()
     server = read_here(client, stage.standby)
@@ -472,6 +558,23 @@ def test_session_that_only_reads(scene):
     assert client.result().value == "f"
 
 
+def test_reload_while_a_read_waits(scene):
+    """It still waits for a standby."""
+    stage = Stage(scene, default_pool_size=1)
+    holder = stage.begin()
+    held = read_here(holder, stage.standby)
+    client = stage.begin()
+    client.send(m.query(READ))
+    until(lambda: sum(row["cl_waiting"] for row in stage.weir.show("POOLS")) == 1, "the read waits")
+    stage.weir.admin("SET query_wait_timeout = 100")
+    stage.weir.barrier()
+    committed(holder, held)
+    begun(held)
+    held.expect_query(READ)
+    held.answer("2", status="T")
+    assert client.result().value == "2"
+
+
 # --- the primary's share of reads
 
 FIRST = {"reads_on_primary": "on", "load_balance_hosts": "disable"}      # the first suitable host of the list: the primary
@@ -496,6 +599,35 @@ def test_primary_has_a_share(scene):
     server.expect_query("INSERT INTO t VALUES (1)")
     server.complete("INSERT 0 1")
     assert client.result().tags == ["INSERT 0 1"]
+
+
+def test_copy_within_a_transaction(scene):
+    """PostgreSQL lets a read-only transaction copy into a temporary table. The data is no next request, which would wait for the end of this one."""
+    stage = Stage(scene, FIRST)
+    client, server = read_on_primary(stage)
+    server.answer("1", status="T")
+    assert client.result().value == "1"
+    client.send(m.query("COPY own FROM STDIN"))
+    server.expect_query("COPY own FROM STDIN")
+    server.send(m.copy_in_response())
+    client.expect("G")
+    client.send(m.copy_data(b"1\n"), m.copy_done())
+    assert server.expect("d").body == b"1\n"
+    server.expect("c")
+    server.complete("COPY 1", "T")
+    result = client.result()
+    assert (result.tags, result.status) == (["COPY 1"], "T")
+    # the Sync of the batch precedes the data, and another Sync follows it
+    client.send(m.parse("COPY own FROM STDIN"), m.bind(), m.execute(), m.sync())
+    server.expect("P"), server.expect("B"), server.expect("E"), server.expect("S")
+    server.send(m.parse_complete(), m.bind_complete(), m.copy_in_response())
+    client.expect("1"), client.expect("2"), client.expect("G")
+    client.send(m.copy_data(b"2\n"), m.copy_done(), m.sync())
+    assert server.expect("d").body == b"2\n"
+    server.expect("c"), server.expect("S")
+    server.complete("COPY 1", "T")
+    assert client.result().tags == ["COPY 1"]
+    committed(client, server)
 
 
 def test_primary_shuts_down_before_the_first_answer(scene):
