@@ -24,7 +24,7 @@ for where in sys.argv[1:]:
         functions.update(name for name, in database.execute(FUNCTIONS))
         keywords.update(name for name, in database.execute(KEYWORDS))
 ordered = sorted(functions | keywords, key=lambda name: (len(name), name))
-print("/*\n * Functions and keywords of PostgreSQL, by their size: see pg/state_calls.c. Made by test/builtins.py.\n */")
+print("/*\n * Functions and keywords of PostgreSQL, by their size: see sql/state_calls.c. Made by test/builtins.py.\n */")
 size = 0
 for number, name in enumerate(ordered):
     while size < len(name):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """
-Writes include/tbl/read_functions.tbl: the built-in functions that the recogniser of reads (pg/read_text.c) accepts. Run it with connection strings of
+Writes include/tbl/read_functions.tbl: the built-in functions that the recogniser of reads (sql/read_text.c) accepts. Run it with connection strings of
 the relevant PostgreSQL versions:
 
 test/read_functions.py "host=/run/postgresql dbname=postgres" ... > include/tbl/read_functions.tbl
@@ -82,7 +82,7 @@ NAMES = sorted({word for word in LIST.split() if not word.endswith(":")}, key=la
 
 def table():
     yield "/*"
-    yield " * Built-in functions that only read, by their size: see pg/read_text.c. Made by test/read_functions.py."
+    yield " * Built-in functions that only read, by their size: see sql/read_text.c. Made by test/read_functions.py."
     yield " */"
     size = 0
     for number, name in enumerate(NAMES):

@@ -25,6 +25,7 @@ ROOMS = {
     "net": ({"base"}, {"event2", "openssl", "ares", "sanitizer"}),
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
+    "sql": ({"base", "pg"}, set()),
     "pool": ({"base", "conf"}, set()),
     "patroni": ({"base", "net", "conf"}, {"event2", "openssl", "jansson", "setjmp"}),
     "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
@@ -43,6 +44,7 @@ for _room, _libraries in LAYERS.items():
 # pure rooms: no file descriptors, no clock
 FORBIDDEN = {
     "pg": {"sys/socket", "sys/epoll", "poll", "unistd", "time", "sys/time", "base/clock"},
+    "sql": {"sys/socket", "sys/epoll", "poll", "unistd", "time", "sys/time", "base/clock"},
     "pool": {"sys/socket", "sys/epoll", "poll", "netinet", "arpa"},
 }
 

@@ -2,7 +2,7 @@
 #define BACKEND_RETIRE_H
 
 #include "conn/world.h"
-#include "pg/sql_commands.h"
+#include "sql/sql_commands.h"
 
 /*
  * Obsolete server connections. Promise: an obsolete server is assigned to no further client; idle

@@ -3,8 +3,8 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "pg/read_names.h"
 #include "pool/host.h"
+#include "sql/read_names.h"
 
 /*
  * The request of a client that asks for a role: see relay/retry.c, which writes it.

@@ -3,7 +3,7 @@
 
 #include "backend/welcome.h"
 #include "handover/handover.h"
-#include "pg/statement.h"
+#include "sql/statement.h"
 
 /*
  * Shared by the files of this room. Each unpack function reads the fields of the pack function with

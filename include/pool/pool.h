@@ -114,7 +114,7 @@ struct database {
 	   (pg_tag_changes_meaning) */
 	uint64_t meaning_changed_at;
 	usec_t meaning_changed;			/* monotonic: the last such command */
-	/* its place (pg/statement.h); 0: no statement since then */
+	/* its place (sql/statement.h); 0: no statement since then */
 	uint64_t statements;
 	bool sessions_changed;			/* see retire_sessions() */
 	usec_t idle_since;			/* 0: in use */

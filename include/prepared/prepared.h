@@ -4,8 +4,8 @@
 #include "conn/gather.h"
 #include "pg/frame.h"
 #include "pg/message.h"
-#include "pg/sql_commands.h"
-#include "pg/statement.h"
+#include "sql/sql_commands.h"
+#include "sql/statement.h"
 
 /*
  * Prepared statements of the protocol ("Extended Query" in the PostgreSQL documentation) for
@@ -42,7 +42,7 @@ struct prepared_name {
  * any text that is current if changes in flight fail, may be DEALLOCATE ALL or DISCARD ALL, or name
  * statements, or ask for values of sequences. Or the client is one that binds its statement again
  * without a Parse, and pgweir asks for the types of its texts. Or the client has sent a Parse with
- * SIGNAL_PREPARED (pg/signal_text.h).
+ * SIGNAL_PREPARED (sql/signal_text.h).
  */
 enum {
 	UNNAMED_SENT = 1,

@@ -1,8 +1,8 @@
 #ifndef PREPARED_REWRITE_H
 #define PREPARED_REWRITE_H
 
-#include "pg/sql_commands.h"
 #include "prepared/statements.h"
+#include "sql/sql_commands.h"
 #include "state/session_state.h"
 
 /*
@@ -30,7 +30,7 @@ static inline struct stats *request_stats(const struct prepared_request *r)
 {
 	return &r->c->pooled.pool->database->stats.total;
 }
-/* The place of the client's statements: see pg/statement.h. */
+/* The place of the client's statements: see sql/statement.h. */
 static inline uint64_t request_place(const struct prepared_request *r)
 {
 	struct database *d = r->c->pooled.pool->database;

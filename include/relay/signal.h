@@ -4,8 +4,8 @@
 #include "conn/client.h"
 #include "pg/frame.h"
 #include "pg/message.h"
-#include "pg/signal_text.h"
 #include "prepared/prepared.h"
+#include "sql/signal_text.h"
 
 #include <string.h>
 

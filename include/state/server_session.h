@@ -4,7 +4,7 @@
 #include "base/assert.h"
 #include "conn/world.h"
 #include "pg/frame.h"
-#include "pg/sql_commands.h"
+#include "sql/sql_commands.h"
 
 /*
  * The session of a server connection between two clients: it runs connect_query, is reset and

@@ -4,7 +4,7 @@
 #include "backend/server_info.h"
 #include "base/inline.h"
 #include "pg/frame.h"
-#include "pg/state_functions.h"
+#include "sql/state_functions.h"
 
 /* Functions of a database that change the state of the session. Promise: while the functions are
    not known, each text may change anything. See session_functions.c. */

@@ -4,8 +4,8 @@
 #include "conn/gather.h"
 #include "conn/world.h"
 #include "pg/frame.h"
-#include "pg/state_functions.h"
 #include "pg/message.h"
+#include "sql/state_functions.h"
 
 /*
  * The state of a client's session (session_state = full). Promise: state that a client makes in one

@@ -16,8 +16,8 @@
 #include "pg/build.h"
 #include "pg/frame.h"
 #include "pg/scram.h"
-#include "pg/state_functions.h"
 #include "pool/role.h"
+#include "sql/state_functions.h"
 
 #include <string.h>
 

@@ -10,8 +10,8 @@
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/derivation.h"
-#include "backend/retire.h"
 #include "backend/keys.h"
+#include "backend/retire.h"
 #include "base/assert.h"
 #include "base/inline.h"
 #include "base/log.h"
@@ -21,11 +21,11 @@
 #include "conf/value.h"
 #include "handover/handover.h"
 #include "login/handshake.h"
-#include "pg/statement.h"
 #include "prepared/prepared.h"
 #include "relay/query_stats.h"
-#include "relay/release.h"
 #include "relay/relay.h"
+#include "relay/release.h"
+#include "sql/statement.h"
 #include "watch/watcher.h"
 
 #include <openssl/rand.h>

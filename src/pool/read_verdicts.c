@@ -3,7 +3,7 @@
  * client can choose a text with the hash of another one.
  *
  * A verdict holds for all roles and for each search_path, because the question to the catalogue
- * counts names in every schema (pg/read_text.h). It belongs to one count of definitions; databases
+ * counts names in every schema (sql/read_text.h). It belongs to one count of definitions; databases
  * with the same name on the same servers share this count (struct written). A database of the
  * configuration that has no roles may be the same one by another way: a command there changes the
  * counts of all.

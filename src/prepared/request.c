@@ -3,8 +3,8 @@
  * Describe and Close ("Extended Query" in the PostgreSQL documentation), and Queries, which end the
  * unnamed statement.
  *
- * A client's name stands for a statement (pg/statement.h), which each server knows by a name of its
- * own:
+ * A client's name stands for a statement (sql/statement.h), which each server knows by a name of
+ * its own:
  *
  *	Parse		is forwarded under the server's name; if the server has the statement,
  *			pgweir answers
@@ -34,14 +34,14 @@
  */
 #include "prepared/rewrite.h"
 
-#include "pg/values_text.h"
-#include "state/server_session.h"
-#include "state/session_values.h"
 #include "base/assert.h"
-#include "base/inline.h"
 #include "base/hash.h"
+#include "base/inline.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "sql/values_text.h"
+#include "state/server_session.h"
+#include "state/session_values.h"
 
 /* bytes of a message in which its names must end; PostgreSQL truncates names after 63 */
 #define NAMES_END_MOST 4096

@@ -2,7 +2,7 @@
  * Messages that pgweir sends to a server before, or in place of, a message of the client about a
  * prepared statement.
  *
- * All names on a server are pgweir's: see pg/statement.h. Where the server lacks a statement, a
+ * All names on a server are pgweir's: see sql/statement.h. Where the server lacks a statement, a
  * Parse is inserted. Where it has max_prepared_statements, or statements of max_prepared_memory, a
  * Close of the least recently used statement comes first. Each inserted message is entered in the
  * ledger, and in the journal if its answer matters.

@@ -1,7 +1,7 @@
 /*
  * The tables of prepared statements: a client's names and unnamed statement, a server's entries,
  * and the journal of messages in flight between them. The statements themselves, which clients
- * share, are in pg/statement.c.
+ * share, are in sql/statement.c.
  *
  * An error makes the server skip the rest of the batch, so a change is certain only after its
  * answer. Each name, each entry and the unnamed statement therefore has two values: `sent`, after
@@ -35,7 +35,7 @@
 #include "base/inline.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "pg/signal_text.h"
+#include "sql/signal_text.h"
 
 #define JOURNAL_TEXTS_MOST READ_BUFFER	/* bytes of texts of the unnamed statement in the journal */
 #define TEXT_SPARE 512			/* unused bytes that an idle client may keep */
@@ -674,7 +674,7 @@ void prepared_server_free(struct server *s)
 	s->prepared = NULL;
 }
 
-/* ---- texts that end or cancel a session (pg/signal_text.h) ---- */
+/* ---- texts that end or cancel a session (sql/signal_text.h) ---- */
 
 const char *prepared_text_of(const struct client *c, const struct pg_frame *f, size_t *size)
 {

@@ -6,7 +6,7 @@
 #include "relay/query_stats.h"
 
 #include "base/mem.h"
-#include "pg/sql_lex.h"
+#include "sql/sql_lex.h"
 
 #include <stddef.h>
 #include <string.h>

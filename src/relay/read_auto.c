@@ -7,7 +7,7 @@
  *
  *	unknown		the primary; the text is noted, because most texts of some clients never
  *			return
- *	seen		pg/read_text.h recognises the text: the server of the primary that the
+ *	seen		sql/read_text.h recognises the text: the server of the primary that the
  *			statement goes to is asked about the catalogue first, and executes the
  *			statement itself this time. Meanwhile other clients with this text use the
  *			primary
@@ -44,13 +44,13 @@
 #include "base/inline.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "pg/read_text.h"
-#include "pg/read_transaction.h"
 #include "pool/freshness.h"
 #include "pool/read_verdicts.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
 #include "relay/link.h"
+#include "sql/read_text.h"
+#include "sql/read_transaction.h"
 #include "state/task.h"
 
 #include <string.h>

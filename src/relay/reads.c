@@ -4,7 +4,7 @@
  * The client has said that it only reads: by BEGIN or START TRANSACTION READ ONLY, or because
  * default_transaction_read_only is on in its session. The first request of such a transaction
  * decides where the transaction runs: on a host that is fresh enough for the client (TARGET_READ),
- * if all of its texts are statements for standbys (pg/read_transaction.h), otherwise on the
+ * if all of its texts are statements for standbys (sql/read_transaction.h), otherwise on the
  * primary.
  *
  * A BEGIN without other messages is answered at once and held back until the first request, so that
@@ -33,14 +33,14 @@
 #include "base/mem.h"
 #include "conn/retry.h"
 #include "pg/build.h"
-#include "pg/read_transaction.h"
-#include "pg/sql_lex.h"
-#include "pg/state_functions.h"
 #include "pool/host.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
 #include "relay/link.h"
+#include "sql/read_transaction.h"
+#include "sql/sql_lex.h"
+#include "sql/state_functions.h"
 #include "state/session_functions.h"
 
 #include <string.h>

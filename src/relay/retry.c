@@ -48,14 +48,14 @@
 #include "base/text.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "pg/read_transaction.h"
-#include "pg/sql_lex.h"
-#include "pg/state_text.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
 #include "prepared/statements.h"
 #include "relay/read_auto.h"
 #include "relay/reads.h"
+#include "sql/read_transaction.h"
+#include "sql/sql_lex.h"
+#include "sql/state_text.h"
 
 #include <string.h>
 

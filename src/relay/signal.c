@@ -4,7 +4,7 @@
  * BackendKeyData tells a client a process number that pgweir has drawn, which no server knows.
  * Applications and drivers end sessions by it, their own, to see whether they notice, or others:
  * SELECT pg_terminate_backend(1234567890). pgweir does what that means, if the text has this shape
- * (pg/signal_text.h):
+ * (sql/signal_text.h):
  *
  *	the client's own number		the server gets its own number in its place, and ends or
  *					cancels the session as usual

@@ -7,11 +7,11 @@
 #include "conn/world.h"
 #include "core/connection_row.h"
 #include "core/diagnosis.h"
-#include "pg/statement.h"
 #include "pool/drain.h"
 #include "pool/rows.h"
 #include "relay/query_stats.h"
 #include "show/show.h"
+#include "sql/statement.h"
 #include "verify/verifier.h"
 
 /*

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "pg/statement.h"
 #include "core/world.h"
+#include "sql/statement.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,8 +15,8 @@
  * of the role (UNKNOWN_ROLE):
  *
  *	- after CommandComplete with the tag SET or RESET, unless the text is plain
- *	  (pg/sql_commands.h): a Query that was sent while no other message was pending (plain_set);
- *	  or an Execute, if no text that may set a role was prepared on this server
+ *	  (sql/sql_commands.h): a Query that was sent while no other message was pending
+ *	  (plain_set); or an Execute, if no text that may set a role was prepared on this server
  *	  (roles_prepared);
  *	- after the server has reported session_authorization or is_superuser.
  *

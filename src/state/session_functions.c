@@ -1,5 +1,5 @@
 /*
- * Functions of a database that change the state of the session (pg/state_functions.h): when they
+ * Functions of a database that change the state of the session (sql/state_functions.h): when they
  * are read, and by which server.
  *
  * A server that has just been assigned reads them before the client's first message is sent to it:

@@ -13,7 +13,7 @@
  *
  *	- after command tags: SET, RESET, CREATE, PREPARE, LISTEN and similar ones; DO and CALL may
  *	  have done anything;
- *	- after words in texts: set_config, pg_advisory_lock, TEMP, HOLD (pg/state_text.h), and
+ *	- after words in texts: set_config, pg_advisory_lock, TEMP, HOLD (sql/state_text.h), and
  *	  names of functions with such words in their sources (session_functions.c). A prepared
  *	  statement with such a text may be executed in any later link of its client, so the server
  *	  is asked at the end of each of them (session->calls).
@@ -38,6 +38,14 @@
  */
 #include "state/session_state.h"
 
+#include "base/assert.h"
+#include "base/inline.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "pg/message.h"
+#include "pool/host.h"
+#include "sql/state_text.h"
+#include "sql/values_text.h"
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "state/session_functions.h"
@@ -45,14 +53,6 @@
 #include "state/session_restore.h"
 #include "state/session_values.h"
 #include "state/task.h"
-#include "base/assert.h"
-#include "base/inline.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "pg/message.h"
-#include "pg/state_text.h"
-#include "pg/values_text.h"
-#include "pool/host.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,8 +15,8 @@
  *	- Then the server is asked for all values (task_values), and pgweir keeps them
  *	  (client_session.values). From now on the client keeps no server for its values: the server
  *	  is asked at the end of each transaction that may have drawn values.
- *	- A text that is one call of currval or lastval (pg/values_text.h) is sent with the value in
- *	  its place, and any other text as it is: the session has the values that the client has
+ *	- A text that is one call of currval or lastval (sql/values_text.h) is sent with the value
+ *	  in its place, and any other text as it is: the session has the values that the client has
  *	  drawn since the link began, or answers with error 55000, which gets a hint.
  *
  * A value that the client has drawn in this link replaces the kept one. Therefore the server is
@@ -43,8 +43,8 @@
 #include "base/mem.h"
 #include "pg/build.h"
 #include "pg/message.h"
-#include "pg/state_text.h"
-#include "pg/values_text.h"
+#include "sql/state_text.h"
+#include "sql/values_text.h"
 #include "state/task.h"
 
 #include <stdio.h>

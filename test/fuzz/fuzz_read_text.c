@@ -1,14 +1,14 @@
 /*
- * SQL texts that only read (pg/read_text.c), and texts of read-only transactions (pg/read_transaction.c).
+ * SQL texts that only read (sql/read_text.c), and texts of read-only transactions (sql/read_transaction.c).
  *
  * Input: the text. Properties of a text that only reads: another statement after it, a lock or EXPLAIN makes the verdict no; comments, and the case of its
  * words, change nothing; no word of a write is outside of strings, unless it is a name after a dot or AS; each name is a part of the text, and the
  * question to the catalogue is one statement without escapes. BEGIN must be the only statement of a text.
  */
 #include "fuzz.h"
-#include "pg/read_text.h"
-#include "pg/read_transaction.h"
-#include "pg/sql_lex.h"
+#include "sql/read_text.h"
+#include "sql/read_transaction.h"
+#include "sql/sql_lex.h"
 
 #include <ctype.h>
 #include <stdlib.h>

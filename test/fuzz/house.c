@@ -9,15 +9,15 @@
 #include "auth/lookup.h"
 #include "backend.h"
 #include "base/version.h"
+#include "core/world.h"
 #include "fuzz.h"
 #include "login/handshake.h"
 #include "pg/build.h"
 #include "pg/startup.h"
-#include "pg/statement.h"
-#include "sandbox.h"
 #include "relay/relay.h"
+#include "sandbox.h"
 #include "secure.h"
-#include "core/world.h"
+#include "sql/statement.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -2,7 +2,7 @@
  * Prints pgweir's verdict about SQL texts, for test_read_text.py, which compares servers. Each line of standard input is a text in hex, "-" for an empty one.
  * Each line of output is "no", or the question to the catalogue in hex. The arguments are names of read_functions.
  */
-#include "pg/read_text.h"
+#include "sql/read_text.h"
 
 #include "base/text.h"
 

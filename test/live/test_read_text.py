@@ -1,5 +1,5 @@
 """
-Texts that pgweir recognises as reads (pg/read_text.c), on a primary and its standby: both give the same answer, and no text changes anything or runs
+Texts that pgweir recognises as reads (sql/read_text.c), on a primary and its standby: both give the same answer, and no text changes anything or runs
 code of a user. pgweir's verdict comes from test/live/reads.c, which is linked with its library.
 
 The database has something of each kind that a recogniser may overlook: functions that swallow the error of a standby, operators, casts, domains,

@@ -1,5 +1,5 @@
 /*
- * The oracle of texts: compares what pgweir's recogniser reports of SQL texts (pg/sql_uses.h) with
+ * The oracle of texts: compares what pgweir's recogniser reports of SQL texts (sql/sql_uses.h) with
  * libpg_query, which is PostgreSQL's own scanner and grammar.
  *
  *	test/oracle/texts [--mutations N] [--seed S] [--seconds T] FILE...
@@ -16,7 +16,7 @@
  *
  * The last line counts texts. Status 0: no difference.
  */
-#include "pg/sql_uses.h"
+#include "sql/sql_uses.h"
 
 #include <jansson.h>
 #include <pg_query.h>

@@ -29,7 +29,7 @@ REPORTED = {
 }
 
 
-# pgweir's first query to a server of a pool with session_state = full (src/pg/state_functions.c)
+# pgweir's first query to a server of a pool with session_state = full (src/sql/state_functions.c)
 FUNCTIONS = b"SELECT pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_config('search_path','pg_catalog,pg_temp',true);"
 NO_FUNCTIONS = m.command_complete("SELECT") + m.ready()
 

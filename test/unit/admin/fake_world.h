@@ -17,9 +17,9 @@
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
-#include "pg/message.h"
 #include "pg/frame.h"
-#include "pg/statement.h"
+#include "pg/message.h"
+#include "sql/statement.h"
 #include "unit.h"
 
 #include <event2/event.h>

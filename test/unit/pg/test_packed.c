@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "pg/ledger.h"
-#include "pg/statement.h"
+#include "sql/statement.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  */
 #include "prepared/prepared.h"
 
-#include "pg/statement.h"
+#include "sql/statement.h"
 #include "unit.h"
 #include "whole.h"
 

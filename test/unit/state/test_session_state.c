@@ -5,7 +5,7 @@
 #include "state/session_question.h"
 #include "state/session_state.h"
 
-#include "pg/state_text.h"
+#include "sql/state_text.h"
 #include "state/session_functions.h"
 #include "unit.h"
 #include "whole.h"
