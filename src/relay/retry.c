@@ -501,6 +501,7 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 	struct client *c = client_of(s->pooled.link);
 	bool is_nothing_sent, has_rows = false, has_begun = false;
 	enum retry_verdict more;
+	uint8_t before = 0;
 	struct pg_frame f;
 
 	notice_answer(c, s);
@@ -509,11 +510,11 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 		return RETRY_PASS;
 	/* the client waits for no answer before its Sync, except after a Flush */
 	more = s->ledger.open || is_nothing_sent ? RETRY_PASS : RETRY_MORE;
-	for (size_t at = 0; at < n; at += PG_HEADER + f.size) {
+	for (size_t at = 0; at < n; at += PG_HEADER + f.size, before = f.type) {
 		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
 
-		/* of the BEGIN that reads.c has sent */
-		if (read == PG_OK && f.type == PGS_READY && has_begun && !has_rows &&
+		/* of the BEGIN that reads.c has sent; another ReadyForQuery ends the answer */
+		if (read == PG_OK && f.type == PGS_READY && before == PGS_COMPLETE && !has_rows &&
 		    c->reads & READING_SENT)
 			continue;
 		if (read != PG_OK ||

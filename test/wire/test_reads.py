@@ -162,6 +162,17 @@ def test_extended_protocol(stage):
     committed(client, server)
 
 
+def test_batch_that_only_prepares(stage):
+    """Its answer has no CommandComplete, and ends with the second ReadyForQuery after the BEGIN."""
+    client = stage.begin()
+    client.send(m.parse(READ), m.describe("S", ""), m.sync())
+    server = stage.standby.accept()
+    begun(server)
+    assert [server.read().type for _ in range(3)] == ["P", "D", "S"]
+    server.send(m.parse_complete(), m.parameter_description(), m.no_data(), m.ready("T"))
+    assert client.result().status == "T"
+
+
 def test_begin_in_a_batch(stage):
     """As pgjdbc sends it."""
     client = stage.client()
