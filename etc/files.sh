@@ -33,7 +33,7 @@ mkdir -p "$(dirname "$output")"
 	list files_man doc -name '*.[1-9]'
 	list files_doc doc -name '*.md'
 	list files_example etc -maxdepth 1 -name '*.ini'
-	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -name '*.tsv' -o -name '*.dict' -o -path 'test/*.ini' -o -path 'etc/fail2ban/*' -o -path 'etc/chart/*' -o -path 'test/chart/*' -o -path 'etc/debian/*' \
+	list files_rest test .ci etc '(' -name '*.[ch]' -o -name '*.py' -o -name '*.sh' -o -name '*.txt' -o -name '*.tsv' -o -name '*.dict' -o -path 'test/*.ini' -o -path 'etc/fail2ban/*' -o -path 'etc/chart/*' -o -path 'test/chart/*' -o -path 'etc/debian/*' -o -path 'etc/rpm/*' \
 		-o -name '*.in' -o -name '*.json' -o -name '*.yml' -o -name Containerfile -o -name '*.socket' -o -name '*.md' -o -name run -o -path 'test/drivers/*' -o -path 'test/analysis/*' -o -path 'test/oracle/*.sql' ')' ! -name '*.pyc' ! -path 'test/unit/*/test_*.c'
 } > "$output.new"
 if cmp -s "$output.new" "$output"; then

@@ -3,6 +3,9 @@
 # Builds a Debian package of pgweir for the release of this machine, checks it with lintian, and tests it in a fresh root directory with
 # systemd and PostgreSQL, builds etc/Containerfile and runs the container: sh etc/package.sh [OPTION...]
 #
+#	--lto		optimise over the borders of files, for a package that is released: a sixth fewer instructions for a query, and some
+#			minutes more
+#	--rpm		the rpm package of etc/rpm/pgweir.spec instead, by Debian's rpmbuild, checked with rpmlint and unpacked
 #	--output DIR	put the package there; otherwise in the working directory
 #	--no-test	leave out the fresh root, which needs root privileges
 #	--build-dir DIR	keep the archive of the fresh root there, for the next run
@@ -15,9 +18,13 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 
 output=.
 fresh=yes
+rpm=no
+lto=no
 take_option() {
 	taken=1
 	case $1 in
+	--lto) lto=yes ;;
+	--rpm) rpm=yes ;;
 	--output)
 		[ $# -gt 1 ] || fail "--output wants a directory" "sh $0 --help"
 		output=$2 taken=2
@@ -81,7 +88,53 @@ write_debian() {
 build_package() {
 	write_debian "$1"
 	build=$room/tree
-	build_step dpkg-buildpackage -b -us -uc -nc -j"$(nproc)"
+	configure=
+	[ "$lto" = yes ] || configure=--disable-lto
+	build_step env PGWEIR_CONFIGURE="$configure" dpkg-buildpackage -b -us -uc -nc -j"$(nproc)"
+}
+
+# ---- The rpm package
+
+# COMMAND...: a program of rpm with its files in the room.
+rpm_here() {
+	program=$1
+	shift
+	as_account "$program" --define "_topdir $room/rpm" --define "_dbpath $room/rpmdb" "$@"
+}
+
+# Builds the source archive and the binary package; BuildRequires name packages of other distributions, so they are not looked up here.
+build_rpm() {
+	setup_copy "pgweir-$version"
+	as_account mkdir -p "$room/rpm/SOURCES"
+	as_account tar -C "$room" -czf "$room/rpm/SOURCES/pgweir-$version.tar.gz" "pgweir-$version"
+	sed -e "s|@VERSION@|$version|" -e "s|@MAINTAINER@|${MAINTAINER:-The pgweir authors <pgweir@packages.invalid>}|" \
+		-e "s|@DATE@|$(LC_ALL=C date '+%a %b %d %Y')|" "$top/etc/rpm/pgweir.spec" >"$room/pgweir.spec"
+	chmod 644 "$room/pgweir.spec"
+	without=
+	[ "$lto" = yes ] || without="--without lto"
+	build=$room
+	# shellcheck disable=SC2086
+	build_step rpmbuild --define "_topdir $room/rpm" --define "_smp_mflags -j$(nproc)" --nodeps -bb $without "$room/pgweir.spec"
+	package=$(find "$room/rpm/RPMS" -name "pgweir-$version-*.rpm" ! -name '*debug*')
+}
+
+# Unpacks the package, and checks what it has: the scripts' grammar, the configuration, whose files an upgrade keeps.
+test_rpm() {
+	check "rpmlint of the spec" rpmlint --strict --config "$top/etc/rpm/rpmlint.toml" "$room/pgweir.spec"
+	check "rpmlint of the package" rpmlint --strict --config "$top/etc/rpm/rpmlint.toml" "$package"
+	rpm_here rpm -qp --qf '%{PREIN}\n%{POSTIN}\n%{POSTTRANS}\n' "$package" >"$room/scripts"
+	check "the scripts" sh -n "$room/scripts"
+	check "the configuration is the administrator's" prints 3 sh -c 'echo "$1" | grep -c ^/etc/' sh "$(rpm_here rpm -qpc "$package")"
+	as_account mkdir "$room/unpacked"
+	as_account sh -c 'cd "$1" && rpm2cpio "$2" | cpio --quiet -id' sh "$room/unpacked" "$package"
+	at=$room/unpacked
+	for file in lib/systemd/system/pgweir.service lib/systemd/system/pgweir.service.d/package.conf share/man/man5/pgweir.5 \
+		share/doc/pgweir/examples/prometheus-rules.yml; do
+		check "$file" test -s "$at/usr/$file"
+	done
+	check "the program of the package" prints "pgweir $version" sh -c '"$1" --version | grep -o "pgweir [0-9.]*" | head -n 1' sh "$at/usr/bin/pgweir"
+	sed -i -e "s|/etc/pgweir|$at/etc/pgweir|" -e "s|/run/pgweir|$at|" -e "s|/var/log/pgweir|$at|" "$at/etc/pgweir/pgweir.ini"
+	check "pgweir --check accepts the configuration" as_account "$at/usr/bin/pgweir" --check "$at/etc/pgweir/pgweir.ini"
 }
 
 # ---- The fresh root
@@ -374,8 +427,13 @@ test_container() {
 # ---- All together
 
 LIBRARIES="libsystemd-dev libpam0g-dev libldap-dev"
+if [ "$rpm" = yes ]; then
+	tools="rpm rpmlint cpio"
+else
+	tools="build-essential debhelper lintian"
+fi
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES $LIBRARIES build-essential debhelper lintian
+setup_packages $BUILD_PACKAGES $LIBRARIES $tools
 release=$(. /etc/os-release && echo "$VERSION_CODENAME")
 version=$(sed -n 's/^#define PGWEIR_VERSION "\(.*\)"$/\1/p' "$top/include/base/version.h")
 architecture=$(dpkg --print-architecture)
@@ -383,6 +441,15 @@ setup_room
 setup_builds
 
 say "Building the package"
+if [ "$rpm" = yes ]; then
+	build_rpm
+	test_rpm
+	cp "$package" "$output"
+	say "The package: $output/${package##*/}"
+	echo "$passed passed, $failed failed"
+	[ "$failed" = 0 ]
+	exit
+fi
 setup_copy tree
 build_package "$version"
 package=$room/pgweir_${version}_$architecture.deb

@@ -23,10 +23,10 @@ once=no listen=6432 page=8432 existing=no
 host=localhost port=5432 dbname='' user=''
 while [ $# -gt 0 ]; do
 	case $1 in
-	--listen=* | --host=* | --port=* | --dbname=* | --user=*)
+	--listen=* | --page=* | --host=* | --port=* | --dbname=* | --user=*)
 		option=${1%%=*} value=${1#*=}
 		;;
-	--listen | --host | --port | --dbname | --user)
+	--listen | --page | --host | --port | --dbname | --user)
 		[ $# -gt 1 ] || fail "$1 wants a value" "sh etc/quickstart.sh --help"
 		option=$1 value=$2
 		shift
@@ -45,6 +45,7 @@ while [ $# -gt 0 ]; do
 	shift
 	case $option in
 	--listen) listen=$value ;;
+	--page) page=$value ;;
 	--page) page=$value ;;
 	--host) host=$value existing=yes ;;
 	--port) port=$value existing=yes ;;
@@ -193,7 +194,7 @@ else
 	make_own
 fi
 say "Building pgweir"
-setup_build build
+setup_build build --disable-lto
 write_configuration
 say "Starting pgweir on 127.0.0.1:$listen"
 start_pgweir

@@ -62,11 +62,36 @@ packages_missing() {
 	done
 }
 
+# Prints what holds the lock that apt-get has met, such as 4711 (apt-get), or status 1 if it has failed for another reason.
+apt_lock_holder() {
+	grep -q 'E: Could not get lock' "$apt_log" || return 1
+	sed -n 's/.*E: Could not get lock .*held by process \([0-9]* ([^)]*)\).*/\1/p' "$apt_log" | head -n 1
+}
+
+# TEXT WHAT-TO-DO: the end after apt-get has failed with what is in $apt_log. A lock is neither the network's fault nor the list's.
+apt_failed() {
+	tail -n 15 "$apt_log" >&2
+	if holder=$(apt_lock_holder); then
+		fail "another process holds the package lock: ${holder:-apt, dpkg or unattended-upgrades}" "wait for its end, then try again"
+	fi
+	fail "$1" "$2"
+}
+
+# apt-get waits for the locks of dpkg, but not for those of the lists: so this waits for five minutes.
+apt_update() {
+	tries=300
+	until as_root env LC_ALL=C apt-get -q update </dev/null >"$apt_log" 2>&1; do
+		[ "$tries" != 0 ] && holder=$(apt_lock_holder) || apt_failed "apt-get update failed" "check the network and /etc/apt/sources.list"
+		[ "$tries" != 300 ] || say "Waiting for the package lock of ${holder:-another process}"
+		tries=$((tries - 1))
+		sleep 1
+	done
+}
+
 apt_install() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+	as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
 		-o Dpkg::Options::=--force-confold install --no-install-recommends "$@" </dev/null >"$apt_log" 2>&1 || {
-		tail -n 15 "$apt_log" >&2
-		fail "apt-get could not install: $*" "see the lines above; when the network is fine, try: apt-get update"
+		apt_failed "apt-get could not install: $*" "see the lines above; when the network is fine, try: apt-get update"
 	}
 }
 
@@ -109,10 +134,7 @@ setup_packages() {
 	say "Installing $missing"
 	apt_log=$(mktemp)
 	at_exit "rm -f $apt_log"
-	as_root apt-get -q -o DPkg::Lock::Timeout=300 update </dev/null >"$apt_log" 2>&1 || {
-		tail -n 15 "$apt_log" >&2
-		fail "apt-get update failed" "check the network and /etc/apt/sources.list"
-	}
+	apt_update
 	hold_services
 	case " $missing" in
 	*" postgresql"*)
