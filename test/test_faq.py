@@ -1,12 +1,18 @@
-"""doc/faq.md quotes texts that exist: in the sources of pgweir, or, in the last section, in the server's program. No server is started."""
+"""
+doc/faq.md quotes texts that exist: in the sources of pgweir, or, in the last sections, in the programs of PostgreSQL; and it has each error that
+pgweir sends to clients. No server is started.
+"""
 import pathlib
 import re
+import subprocess
 
 from support import postgres
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 PAGE = (TOP / "doc/faq.md").read_text(encoding="utf-8")
 OURS, POSTGRES = PAGE.split("\n## PostgreSQL's own errors\n")
+POSTGRES, LIBPQ = POSTGRES.split("\n## TLS errors of clients\n")
+REASONS = (TOP / "include/tbl/close_reason.tbl").read_text(encoding="utf-8").split("/* ends of servers; never sent to a client */")[0]
 FORMAT = r"%(?:\.\*)?(?:l|z)?[sdu]"
 
 
@@ -33,9 +39,30 @@ def test_every_text_is_in_the_sources():
     assert not [title for title in titles(OURS) if title not in texts]
 
 
+def missing(quoted, program):
+    """Titles without their text in the program. A title that ends with ... is the beginning of a text, which differs between versions."""
+    def has(title):
+        text = title.removesuffix("...").replace("...", "%s").encode()
+        return any(text + end in program for end in ([b""] if title.endswith("...") else [b"\0", b"\n\0"]))
+    return [title for title in quoted if not has(title)]
+
+
 def test_every_text_of_postgres_is_in_its_program():
-    program = pathlib.Path(postgres.tool("postgres")).read_bytes()
-    assert not [title for title in titles(POSTGRES) if title.replace("...", "%s").encode() + b"\0" not in program]
+    assert not missing(titles(POSTGRES), pathlib.Path(postgres.tool("postgres")).read_bytes())
+
+
+def test_every_text_of_libpq_is_in_it():
+    library = subprocess.run(["ldd", postgres.tool("psql")], capture_output=True, text=True, check=True).stdout
+    (path,) = re.findall(r"libpq\.so\.5 => (\S+)", library)
+    assert not missing(titles(LIBPQ), pathlib.Path(path).read_bytes())
+
+
+def test_every_error_for_clients_is_explained():
+    texts = re.findall(r'^CLOSE_REASON\(\w+,\s*\w+,\s*"\w+",\s*(?!NOTHING)\w+,\s*\w+,\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)', REASONS, re.M)
+    texts = {re.sub(FORMAT, "...", text.replace('\\"', '"')) for text in texts}
+    assert len(texts) > 70
+    # the words of the server, for which the text is a place
+    assert texts - set(titles(OURS)) == {"..."}
 
 
 def test_there_are_many_and_each_once():

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from support.live import hold, let_go
 from support.pgweir import binary, private
 from support.postgres import SECRETS
 
@@ -64,22 +65,63 @@ def test_secrets_copied_from_the_server_log_in_on_both_sides(scene, server):
         assert logs_in(weir, "app", SECRETS["app"])
 
 
+def file_of(name, authority):
+    """The content of a file that an example names."""
+    if name.endswith((".crt", ".key")):
+        return pathlib.Path(authority.path(("ca" if "ca" in name else "server") + name[-4:])).read_text()
+    if name == "pg_hba.conf":
+        return "host all all all scram-sha-256\n"
+    return "a secret" if name.startswith("app") else "".join(
+        '"%s" "a secret"\n' % user for user in ("admin", "app", "pooladmin", "pgweir_auth", "pgweir_check"))
+
+
 @pytest.mark.parametrize("page, begins", [
     ("start.md", "max_client_conn = 1000"), ("choosing.md", "shop_session"), ("choosing.md", "max_host_connections"),
-    ("users.md", "auth_query = "), ("users.md", "old_password_file"), ("users.md", "user=app password_file")])
-def test_settings_of_a_page_pass_the_check(tmp_path, page, begins):
+    ("users.md", "auth_query = "), ("users.md", "old_password_file"), ("users.md", "user=app password_file"),
+    ("users.md", "auth_type = cert"), ("operating.md", "client_tls_sslmode = require"), ("operating.md", "server_tls_ca_file"),
+    ("sessions.md", "pool_mode=transaction"), ("migrating.md", "reads_on_primary=off"), ("migrating.md", "query_wait_timeout=4"),
+    ("migrating.md", "10.0.0.6*3"), ("servers.md", "patroni = http"), ("servers.md", "reads=transaction"), ("servers.md", "shop_ro")])
+def test_settings_of_a_page_pass_the_check(tmp_path, authority, page, begins):
     """An ini example with the files that it names, checked by pgweir --check."""
     example = [each for each in examples(page, begins) if "[" in each][0]
     example = sql_of(example) if "<<'EOF'" in example else textwrap.dedent(example)
-    for name in set(re.findall(r"/etc/pgweir/([\w.]+)", example)):
+    for name in {"userlist.txt", *re.findall(r"/etc/pgweir/([\w.-]+)", example)}:
         with private(tmp_path / name) as f:
-            f.write("a secret" if name.startswith("app") else '"admin" "another secret"\n"pgweir_auth" "a third secret"\n')
+            f.write(file_of(name, authority))
     ini = tmp_path / "example.ini"
     with private(ini) as f:
         f.write("%s\n[pgweir]\nlisten_addr = 127.0.0.1\nunix_socket_dir = %s\nauth_file = %s\n%s" % (
             "[databases]\nother = host=127.0.0.1\n" if "[databases]" not in example else "", tmp_path, tmp_path / "userlist.txt",
             example.replace("/etc/pgweir", str(tmp_path))))
-    with private(tmp_path / "userlist.txt") as f:
-        f.write('"pooladmin" "a secret"\n"app" "a secret"\n"pgweir_auth" "a secret"\n')
     result = subprocess.run([binary(), "--check", ini], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_examples_of_sessions_return_what_they_say(scene, server):
+    """sessions.md: each statement is a transaction, and gets the next of several servers, unless it pins."""
+    for sql in ("CREATE ROLE reader ROLE app", "CREATE SEQUENCE invoice", "GRANT USAGE ON SEQUENCE invoice TO app",
+                "GRANT CREATE ON SCHEMA public TO app"):
+        server.execute(sql, database="p0")
+    weir = scene.weir({"p0": server}, pool_mode="transaction", session_state="full", default_pool_size=4, server_round_robin=1)
+    lines = [line for block in examples("sessions.md", "-- returns ") for line in block.splitlines() if line.strip()]
+    assert len(lines) > 20
+    client, *others = [weir.client() for _ in range(3)]
+    for each in (client, *others):
+        hold(each)
+    for each in (client, *others):
+        let_go(each)
+    # the first question in a pool may come too late: sessions.md, The first question in a pool
+    assert others[0].query("SELECT lastval()").errors[0]["C"] == "55000"
+    for line in lines:
+        sql, _, wanted = line.partition("-- returns ")
+        result = client.query(sql)
+        assert not result.errors, (line, result.errors)
+        assert not wanted or result.value == wanted, (line, result.value)
+        others[0].query("SELECT 1")
+
+
+def test_alerts_of_the_page_are_those_of_the_rules():
+    """operating.md explains each alert of etc/prometheus-rules.yml."""
+    rules = (PAGES.parent / "etc/prometheus-rules.yml").read_text()
+    named = set(re.findall(r"`(Pgweir\w+)`", (PAGES / "operating.md").read_text()))
+    assert named == set(re.findall(r"alert: (\w+)", rules))
