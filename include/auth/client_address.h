@@ -97,7 +97,8 @@ void client_addresses_check(const struct world *world);
 
 /* The client's address and site for a queue: clients of different addresses take turns there. */
 struct verify_source client_address_source(const struct client *client);
-/* The same for the other end of any connection. */
+/* Returns the address and the site of a connection's other end, for a queue whose turns go round
+   by address. */
 struct verify_source brief_address_source(const struct brief_address *remote);
 
 /* Counts the connection of a client, and its login in progress if it has one (client->login).

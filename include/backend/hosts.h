@@ -26,8 +26,8 @@ static inline void hosts_clear(struct hosts *hosts)
    it. */
 enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };
 void hosts_note(struct server *server, enum host_note note);
-/* The same for the address that is tried, one of the addresses of the host. Returns whether this is
-   a change. */
+/* Notes whether the address that this dial tries works: a host name may have several addresses, and
+   later dials try those that worked first. Returns whether the note has changed. */
 bool hosts_note_address(struct server *server, bool works);
 /* Moves addresses that did not work to the end of dial->addresses. */
 void hosts_order_addresses(struct server *server);

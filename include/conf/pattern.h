@@ -20,9 +20,9 @@ struct pattern *pattern_new(const char *text, char *why, size_t why_size);
 void pattern_free(struct pattern **pattern);
 /* The time is bounded by the length of the text times the size of the expression. */
 bool pattern_matches(const struct pattern *pattern, const char *text);
-/* The same, and sets *start and *size (bytes) to the match of the first group. *start is -1 if the
-   group took no part in the match, and if pattern_group_fault is not NULL. A text longer than
-   PATTERN_CAPTURE_MOST does not match. */
+/* Whether the pattern matches the text. Sets *start and *size (bytes) to the match of the first
+   group. *start is -1 if the group took no part in the match, and if pattern_group_fault is not
+   NULL. A text longer than PATTERN_CAPTURE_MOST does not match. */
 bool pattern_captures(const struct pattern *pattern, const char *text, long *start, size_t *size);
 /* Returns NULL if the match of the first group is well defined, otherwise the reason why it is not.
    For (x)*, PostgreSQL's choice of the repetition depends on the internals of its engine, which

@@ -22,7 +22,7 @@ struct conf_problems {
 };
 void conf_problem_add(struct conf_problems *p, bool is_warning, const char *file, int line,
 		      const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* The same for files for TLS, with "TLS setup failed: " before the text. */
+/* Adds a problem of a file for TLS. Its text begins with "TLS setup failed: ", as PgBouncer's. */
 void conf_problem_add_tls(struct conf_problems *p, bool is_warning, const char *file, int line,
 			  const char *format, ...) __attribute__((format(printf, 5, 6)));
 static inline void conf_problems_free(struct conf_problems *p)

@@ -67,7 +67,8 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size);
 /* Returns the value of the field in the syntax of the file: in buf, or a text that is valid as long
    as the object; never NULL. An unset number and a secret are "". */
 const char *value_text(const struct value_row *row, const void *object, char *buf, size_t size);
-/* The same for row `index` of the settings, with passwords masked. */
+/* Returns the value of row `index` of the settings for SHOW CONFIG: in buf, or a text that is valid
+   as long as `s`. Passwords are masked. */
 const char *setting_value_shown(const struct settings *s, size_t index, char *buf, size_t size);
 /* Copies the row's field from one object to another; texts are copied into the arena. False: no
    memory. */

@@ -23,7 +23,7 @@ struct client_wait {
 /* Fills *wait if the client waits for a server, for another connection, or for a task of pgweir.
    False: it does not wait. */
 bool client_wait_of(const struct client *client, struct client_wait *wait);
-/* The same for the clients that wait for a server of the pool; `since` is not set. */
+/* Fills *wait with the reason why clients of the pool wait for a server; `since` is not set. */
 void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait);
 /* Calls line() for each line of EXPLAIN CLIENT. No line has the text of a query. */
 void client_explain(const struct client *client, void (*line)(void *context, const char *text),

@@ -68,8 +68,8 @@ size_t world_unflushed(struct world *world, bool drop);
 /* DRAIN: ends the clients whose turn has come and that are between two transactions, counts the
    others, and logs begin and end. Also called by world_tick(). */
 void world_drain_clients(struct world *world);
-/* The same for a client whose transaction has ended, or may have. Returns whether the client has
-   ended. */
+/* Ends this client if a DRAIN or a shutdown waits for it and its transaction has ended: called when
+   a transaction ends, or may have. Returns whether the client has ended. */
 bool client_leave(struct client *client);
 /* SHUTDOWN: closes the TCP listening sockets, at once or (WAIT_CLIENTS) after a moment. A shutdown
    in progress is never replaced by a gentler one. */

@@ -110,7 +110,7 @@ static inline bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what,
 {
 	return ledger_sent_marked(l, type, what, owner, LEDGER_UNMARKED);
 }
-/* The same for a Query of the client. */
+/* Enters a Query of the client, without a mark. False: no memory. */
 bool ledger_sent_query(struct ledger *ledger);
 /* The fast path of ledger_sent() for the client's Parse, Bind, Describe of a portal, Execute or
    Sync, and of ledger_sent_marked() with MARK_PREPARED for the client's Parse or Bind. False:

@@ -170,7 +170,8 @@ static inline const struct pg_client_message *pg_client_message(uint8_t type, un
 {
 	return pg_client_messages[type].phases & phases ? &pg_client_messages[type] : NULL;
 }
-/* The same for a message of a server. */
+/* Returns the row of a message of a server in one of these phases; NULL: no message of this type is
+   legal. */
 static inline const struct pg_server_message *pg_server_message(uint8_t type, unsigned phases)
 {
 	return pg_server_messages[type].phases & phases ? &pg_server_messages[type] : NULL;

@@ -164,8 +164,8 @@ int params_sql_after_reset(const struct params_table *table, const struct params
 void params_pack(struct bytes *out, const struct params_table *table, const struct params *set);
 /* Returns a reference. NULL: in->bad, or no memory. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table);
-/* The same for parameters as bits, bit i for tracked parameter i; names that are not tracked are
-   dropped. */
+/* Pack and unpack a set of tracked parameters, bit i for parameter i, by name. A name that this
+   process does not track is dropped. */
 void params_pack_bits(struct bytes *out, const struct params_table *table, uint64_t bits);
 uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table);
 

@@ -17,7 +17,7 @@ bool digest_sha256(const void *data, size_t size, uint8_t out[SHA256_SIZE]);
 /* HMAC (RFC 2104) with SHA-256. */
 bool digest_hmac_sha256(const void *key, size_t key_size, const void *data, size_t size,
 			uint8_t out[SHA256_SIZE]);
-/* The same of two texts with a NUL between them. */
+/* HMAC with SHA-256 of the text `a`, a NUL, and the text `b`. */
 bool digest_hmac_texts(const uint8_t key[32], const char *a, const char *b,
 		       uint8_t out[SHA256_SIZE]);
 

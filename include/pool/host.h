@@ -154,7 +154,8 @@ static inline bool host_is_full(const struct host *host)
 /* The server is opened at this host: it counts there and no longer at another host. NULL: at
    none. */
 void pool_server_set_host(struct pool_server *server, struct host *host);
-/* The same for the host with this key. False: no memory. */
+/* Counts the server, which another process has handed over, at the host with this key. False: no
+   memory. */
 bool pool_server_restore_host(struct pool_server *server, const char *key);
 /* Returns the host with this key ("name:port"), and adds a reference. NULL: no memory. */
 struct host *host_hold(struct pools *pools, const char *key);

@@ -462,7 +462,7 @@ size_t database_name_size(const struct conf *conf, const char *name);
    false) a database that this call creates, and its servers, do not outlive that client. */
 struct database *database_get(struct pools *pools, const char *name, bool is_authenticated,
 			      usec_t now);
-/* The same without creating a database. */
+/* Returns the database of this name if it exists. NULL: it does not; "*" creates none here. */
 struct database *database_find(struct pools *pools, const char *name);
 /* Returns the entry of the configuration for a database of this name, which may be "*", or NULL.
    Creates nothing. */
@@ -475,7 +475,7 @@ struct user *user_get(struct pools *pools, const char *name);
 struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now);
 /* Returns the pool at this host with the home `home`, and creates it if needed; NULL: no memory. */
 struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now);
-/* The same without creating a pool. */
+/* Returns the pool at this host with the home `home` if it exists, otherwise NULL. */
 struct pool *pool_find_at(const struct pool *home, const struct host *host);
 
 /* Writes "database/user" in the format of log lines; `size` is POOL_TEXT. Returns buf. */

@@ -103,7 +103,9 @@ const char *roles_text(const struct database *database, usec_t now, char *buf, s
 /* Sets client->target, from the options of the client, its user or the database, in this order.
    False: no memory. */
 bool pool_client_aim(struct pool_client *client, usec_t now);
-/* The same for a client of another process, whose writes and reads until now are unknown. */
+/* Sets client->target of a client that another process has handed over. Its writes and reads until
+   now are unknown: only a host that has caught up with the present position suits it. False: no
+   memory. */
 bool pool_client_adopt(struct pool_client *client, usec_t now);
 /* Makes database->roles for a client that asks for a role although the configuration does not.
    False: no memory. */
@@ -140,7 +142,7 @@ void roles_tick(struct pools *pools, usec_t now);
 void roles_admit(struct database *database, usec_t now);
 /* Decides again who is the primary, after a change of the list or of an administrator's word. */
 void roles_decide(struct roles *roles, usec_t now);
-/* The same for each database with new evidence. Called before the scheduler. */
+/* Calls roles_decide() for each database with new evidence. Called before the scheduler. */
 void roles_decide_due(struct pools *pools, usec_t now);
 /* After a decision: finds the hosts that are primaries beside roles->primary, or beside the first
    host that is a primary, and logs changes. */
@@ -167,7 +169,8 @@ bool pool_client_flees(struct pool_client *client, usec_t now);
 void roles_recall_reads(struct roles *roles, usec_t now);
 /* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);
-/* The same for the host with this key; "": the pool whose clients wait for a host. */
+/* Returns the pool of the database and user of `pool` at the host with this key; "": the pool whose
+   clients wait for a host. NULL: no memory. */
 struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now);
 
 #endif

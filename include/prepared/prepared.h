@@ -258,7 +258,8 @@ static inline bool prepared_query_has_names(const struct client *c, const uint8_
 	return c->prepared && c->prepared->names && c->shares_names &&
 	       deallocate_is_mentioned(text, size, true);
 }
-/* The same for the text of a Parse of the unnamed statement: see prepared_send(). */
+/* Whether the text of a Parse of the unnamed statement may name statements of the client: see
+   prepared_send(). */
 static inline bool prepared_parse_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->prepared && c->prepared->names ? statement_sql_may_be_parsed(text, size)
@@ -293,7 +294,8 @@ static inline void prepared_note_settings(const struct client *c, struct server 
    protocol, or there is no memory. */
 enum verdict prepared_answered(struct server *server, struct client *client,
 			       const struct pg_frame *frame);
-/* The same after ledger_passes(): the oldest message succeeded. */
+/* Handles the success of the oldest message with MARK_PREPARED, whose answer ledger_passes() has
+   crossed off: the client gets it. */
 void prepared_passed(struct server *server, struct client *client);
 /* Stores the types in a ParameterDescription, RowDescription or NoData that answers a message with
    MARK_PREPARED. Called before prepared_answered(). */

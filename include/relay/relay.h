@@ -17,7 +17,8 @@
 /* Processes the input of the client: the held bytes, then, with from_socket, the socket's. The
    client is not ending; it may be afterwards. */
 void relay_from_client(struct client *client, bool from_socket);
-/* The same for a server. */
+/* Processes the input of the server: the held bytes, then, with from_socket, the socket's. The
+   server is not ending; it may be afterwards. */
 void relay_from_server(struct server *server, bool from_socket);
 /* Whether the connection that is being read may read once more in this turn: it has done so
    `rounds` times, each time in full. */

@@ -63,7 +63,8 @@ bool read_text_only_reads(const uint8_t *text, size_t size, const char *function
  * becomes invalid with each DDL.
  */
 void read_text_ask(const uint8_t *text, const struct read_names *names, struct bytes *sql);
-/* The same for names of one text or of several: see sql/read_names.h. */
+/* Appends the question for a list of names, which may come from several texts (sql/read_names.h),
+   and for the operators with these bits. Its answer is read as that of read_text_ask(). */
 void read_names_ask(const uint8_t *text, const struct read_name *list, unsigned count,
 		    uint64_t operator_bits, struct bytes *sql);
 

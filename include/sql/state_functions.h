@@ -46,8 +46,9 @@ struct state_functions_summary {
 };
 /* The result after the last round. */
 struct state_functions_summary state_functions_summary(const struct state_functions *functions);
-/* As state_text_read(), for the functions that the text names, and for triggers if the text may
-   write to a table. Returns the TEXT_ bits of this part. Names in `told`, which is empty at first,
+/* Searches the text for names of functions with effects, and adds those of triggers if the text may
+   write to a table. The search may stop and go on later: see struct text_search. Returns the TEXT_
+   bits of the part that it has read. Names in `told`, which is empty at first,
    are not reported again: the cost of a text does not depend on the number of names that its
    functions set. */
 unsigned state_functions_read(const struct state_functions *functions, struct text_search *search,

@@ -64,7 +64,7 @@ struct text_search {
 	int64_t words;
 	bool is_over;
 };
-/* The same for state_text_read(). */
+/* A state_text_read() that may stop, and what it has found so far. */
 struct text_reading {
 	struct text_search search;
 	unsigned said;			/* TEXT_ bits */
@@ -135,7 +135,8 @@ struct text_calls {
 bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_t size,
 			    name_is_known *known, const void *context);
 
-/* As lex_next_word(); the search is over if there is no word. */
+/* Sets *word to the next word of the text, moves *at to its end, counts its cost, and returns its
+   size; 0: there is no word, and the search is over. */
 static inline size_t text_search_word(struct text_search *search, const char **at, const char *end,
 				      const char **word)
 {

@@ -70,7 +70,7 @@ void record_fault(struct hba_record *record, const char *format, ...)
 	r->fingerprint += record_hash_of(record->text) ^ record_hash_of(why);
 }
 
-/* The same, and the rest of the record cannot be read. */
+/* Reports a fault after which the rest of the record cannot be read. */
 #define FAULT_AND_STOP(record, ...) \
 	(record_fault(record, __VA_ARGS__), (record)->is_unreadable = true)
 

@@ -315,8 +315,9 @@ static bool action_read_line(char *to, size_t size)
 	return true;
 }
 
-/* The same with a question to the terminal, which does not show the answer. A signal arrives when
-   the terminal shows input again. */
+/* Writes the question to the terminal and reads one line to `to`, without its end. The terminal
+   does not show the answer. A signal arrives when the terminal shows input again. False: no answer,
+   or it is too long. */
 static bool action_ask(const char *question, const struct termios *usual, char *to, size_t size)
 {
 	struct termios silent = *usual;

@@ -285,7 +285,8 @@ static void pool_age(struct pool *pool, usec_t now)
 	}
 }
 
-/* As pool_want(), for a pool at a host, or with session values of clients. */
+/* The rare cases of pool_want(): the pool is at a host, or servers have session values of
+   clients. */
 static NEVER_INLINE struct pool_server *want_special(struct pool_client *client, usec_t now)
 {
 	struct pool *pool = client->pool;

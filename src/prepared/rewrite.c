@@ -70,7 +70,8 @@ bool request_enter(const struct prepared_request *r, uint8_t type, enum ledger_o
 				  MARK_PREPARED);
 }
 
-/* The same for a message of pgweir about a statement. */
+/* Enters a message that pgweir sends about a statement of its own accord: in the journal of the
+   server and in its ledger. False: no memory. */
 static bool enter_inserted(const struct prepared_request *r, uint8_t type, enum op_kind kind,
 			   struct prepared_name *name, struct statement *st, bool is_internal)
 {

@@ -105,7 +105,8 @@ static enum verdict take_frame(struct client *c, const uint8_t *at, size_t n, st
 	return f->here < row->look ? VERDICT_MORE : relay_take(c, f, g, skip);
 }
 
-/* As relay_pass_plain(), for the first part of a large input; counts its messages in *looks. */
+/* Passes the plain messages at the beginning of a large input, as many as the share of the client
+   allows, and counts them in *looks. */
 static NEVER_INLINE struct walk pass_some_plain(struct client *c, const uint8_t *buf, size_t n,
 						uint32_t *looks)
 {

@@ -133,7 +133,7 @@ void channel_sql(struct bytes *sql, const char *command, const char *name)
 
 /* ---- listeners ---- */
 
-/* The same; makes the listener on first use. NULL: no memory. */
+/* Returns the listener of the pool, and makes it on first use. NULL: no memory. */
 static struct notify_server *notify_server_get(struct pool *pool, struct params_table *table)
 {
 	struct server_info *info = server_info_get(pool, table);

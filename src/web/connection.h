@@ -92,7 +92,7 @@ void connection_route(struct connection *c);
 /* Begins an answer. The body is appended to c->answer.body, or made by c->answer.more. `type` is a
    constant text. */
 void connection_answer(struct connection *c, int status, const char *type);
-/* The same with a short text as its body. */
+/* Answers with a short text as the whole body. */
 void connection_tell(struct connection *c, int status, const char *text);
 
 /* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists,

@@ -409,7 +409,8 @@ static bool has_host(const struct roles *roles)
 	return answers || !was_asked;
 }
 
-/* The same for a database. `buf` has room for TOLD_MOST bytes. */
+/* Returns why the database is not ready, in buf, which has room for TOLD_MOST bytes, or NULL if it
+   is ready. */
 static const char *unready_database(const struct world *w, const char *name, char *buf)
 {
 	const struct database *d = database_find(w->pools, name);
