@@ -1,15 +1,17 @@
 """The language of comments and documents, and the names of the C code. See test/language.py and test/names.py."""
 
+import re
+
 import pytest
 
 import language
 import names
 
 # Percent of the sentences with words for people. A bound is what the tree has reached, and only goes down.
-PEOPLE = [("code", 15.0), ("documents", 0.4)]
+PEOPLE = [("code", 1.0), ("tests", 1.0), ("documents", 0.4)]
 
-# Percent of the sentences with a marker of odd English. The aim is 5 for each group: lower the bound when a group has become better.
-ODD = [("code", 15.0), ("tests", 5.0), ("documents", 5.0)]
+# Percent of the sentences with a marker of odd English. Lower a bound when its group has become better.
+ODD = [("code", 2.0), ("tests", 3.5), ("documents", 2.0)]
 
 # Names that a check of test/names.py finds and that are still to be changed. Remove a name here when it is gone; add none.
 KNOWN = {
@@ -103,6 +105,13 @@ def test_no_line_has_more_than_100_columns():
     wide = [f"{path.relative_to(names.TREE)}:{number}" for path in names.files("src/**/*.[ch]", "include/**/*.h")
             for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if len(line.expandtabs(8)) > 100]
     assert wide == []
+
+def test_no_contract_refers_to_another_one():
+    """"The same for a server": the reader has to find which other comment is meant, and what differs."""
+    found = [f"{path.relative_to(names.TREE)}:{number}" for path in names.files("src/**/*.[ch]", "include/**/*.h")
+             for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
+             if re.match(r"\s*(?:/\*|\*) (?:The same\b|(?:As|Like) \w+\(\))", line)]
+    assert found == []
 
 def test_names_are_judged_by_their_declarations():
     text = """
