@@ -7,10 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SET_ROLE "SET ROLE "
+/* before and behind a request */
+static const struct { const char *before, *behind; } around[ASK_VERBS] = {
+	[ASK_ROWS] = { "SELECT ", "" },
+	[ASK_READ] = { "BEGIN READ ONLY /* ", " */" },
+	[ASK_COMMIT] = { "COMMIT /* ", " */" },
+	[ASK_ROLLBACK] = { "ROLLBACK /* ", " */" },
+	[ASK_ROLE] = { "SET ROLE ", "" },
+};
 
 static const char *const words[ASK_VERBS] = {
-	"rows", "begin", "commit", "rollback", "error", "set", "copyin", "copyout", "forget", "empty", "role", "stream",
+	"rows", "begin", "commit", "rollback", "read", "error", "set", "copyin", "copyout", "forget", "empty", "role", "stream",
 };
 
 void ask_write(struct bytes *out, const struct ask *ask)
@@ -20,8 +27,9 @@ void ask_write(struct bytes *out, const struct ask *ask)
 	if (ask->verb == ASK_FORGET)
 		bytes_append_text(out, "DEALLOCATE ALL");
 	else
-		bytes_append_format(out, "%sask %u %u %s %u %u %u", ask->verb == ASK_ROLE ? SET_ROLE : "", ask->client,
-				    ask->serial, words[ask->verb], ask->a, ask->b, ask->milliseconds);
+		bytes_append_format(out, "%sask %u %u %s %u %u %u%s", around[ask->verb].before ? around[ask->verb].before : "", ask->client,
+				    ask->serial, words[ask->verb], ask->a, ask->b, ask->milliseconds,
+				    around[ask->verb].behind ? around[ask->verb].behind : "");
 }
 
 static uint32_t number(const char **at)
@@ -41,8 +49,9 @@ const char *ask_read(const char *text, struct ask *ask)
 	ask->verb = *text ? ASK_FORGET : ASK_EMPTY;
 	if (!*text || strcmp(text, "DEALLOCATE ALL") == 0)
 		return text + strlen(text);
-	if (strncmp(text, SET_ROLE, strlen(SET_ROLE)) == 0)
-		text += strlen(SET_ROLE);
+	for (int verb = 0; verb < ASK_VERBS; verb++)
+		if (around[verb].before && strncmp(text, around[verb].before, strlen(around[verb].before)) == 0)
+			text += strlen(around[verb].before);
 	if (strncmp(text, "ask ", 4) != 0)
 		return NULL;
 	text += 4;
@@ -57,6 +66,10 @@ const char *ask_read(const char *text, struct ask *ask)
 	ask->a = number(&text);
 	ask->b = number(&text);
 	ask->milliseconds = number(&text);
+	if (ask->verb < ASK_VERBS && around[ask->verb].behind)
+		text += strlen(around[ask->verb].behind);
+	/* what pgweir appends to a BEGIN */
+	text += strspn(text, "\n");
 	return *text && *text != ';' ? NULL : text;
 }
 
@@ -74,7 +87,7 @@ bool ask_moves(const struct ask *ask, char *tx)
 			*tx = 'E';
 		return false;
 	}
-	if (ask->verb == ASK_BEGIN)
+	if (ask->verb == ASK_BEGIN || ask->verb == ASK_READ)
 		*tx = 'T';
 	else if (ends)
 		*tx = 'I';
@@ -85,8 +98,12 @@ void ask_tag(const struct ask *ask, uint32_t client, uint32_t serial, char tx_be
 {
 	if (ask->verb == ASK_FORGET)
 		snprintf(tag, size, "DEALLOCATE ALL");
+	else if (ask->verb == ASK_READ)
+		snprintf(tag, size, "BEGIN");
+	else if (ask->verb == ASK_COMMIT || ask->verb == ASK_ROLLBACK)
+		snprintf(tag, size, "%s", ask->verb == ASK_COMMIT && tx_before != 'E' ? "COMMIT" : "ROLLBACK");
 	else if (ask->verb == ASK_ROLE)
 		snprintf(tag, size, "SET");
 	else
-		snprintf(tag, size, "%s %u %u", ask->verb == ASK_COMMIT && tx_before == 'E' ? "rollback" : words[ask->verb], client, serial);
+		snprintf(tag, size, "%s %u %u", words[ask->verb], client, serial);
 }

@@ -9,11 +9,13 @@
  *
  * ask CLIENT SERIAL VERB A B MILLISECONDS
  *
- * ASK_ROLE is preceded by "SET ROLE ", which the pooler looks for.
+ * The pooler looks for some words: ASK_ROLE is preceded by "SET ROLE ", ASK_ROWS by "SELECT ", and ASK_READ, ASK_COMMIT and ASK_ROLLBACK are comments
+ * behind "BEGIN READ ONLY", "COMMIT" and "ROLLBACK", with the tags of these.
  */
 enum ask_verb {
 	ASK_ROWS,		/* `a` rows, filled up to `b` bytes each */
 	ASK_BEGIN, ASK_COMMIT, ASK_ROLLBACK,
+	ASK_READ,		/* BEGIN READ ONLY; tagged BEGIN */
 	ASK_ERROR,
 	ASK_SET,		/* application_name = n<client>_<a> */
 	ASK_COPY_IN,		/* `a` messages; `b`: enum ask_copy */

@@ -295,6 +295,29 @@ void backends_crash(int host)
 	}
 }
 
+uint64_t backends_that_answer(int host)
+{
+	uint64_t count = 0;
+
+	LIST_EACH(node, &backends) {
+		const struct backend *b = SIM_OBJECT(node, struct backend, node);
+
+		count += b->host == host && b->phase == PHASE_READY && bytes_size(&b->out) > 0;
+	}
+	return count;
+}
+
+const struct backend *backend_of(uint32_t pid)
+{
+	LIST_EACH(node, &backends) {
+		const struct backend *b = SIM_OBJECT(node, struct backend, node);
+
+		if (b->pid == pid)
+			return b;
+	}
+	return NULL;
+}
+
 bool backends_are_well(int host)
 {
 	return hosts[host].mood == MOOD_GOOD;

@@ -16,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* pgweir's own statement behind the BEGIN of a client whose first request was cancelled before it had a server */
+#define ABORTS " ROLLBACK TO "
+
 /* ---- statements ---- */
 
 static struct statement *find_statement(struct backend *b, const char *name)
@@ -126,11 +129,12 @@ static bool execute(struct backend *b, const struct ask *ask, uint32_t client, u
 		backend_error(b, before == 'E' ? "25P02" : "22012", client, serial);
 		return false;
 	}
-	if (plan.has_roles && (!portal || (ask->verb == ASK_ROWS && ask->a > 0 && portal->row == 0)))
+	/* a BEGIN that was held back has no effect, and goes to the next server, too */
+	if (plan.has_roles && ask->verb != ASK_READ && (!portal || (ask->verb == ASK_ROWS && ask->a > 0 && portal->row == 0)))
 		roles_judge_executed(b, client, serial);
 	/* an empty query shows no data: pgweir checks servers with one */
 	if (plan.has_roles && ask->verb != ASK_EMPTY)
-		roles_judge_read(b, client);
+		roles_judge_read(b, client, serial);
 	switch (ask->verb) {
 	case ASK_ROWS:
 		for (uint32_t row = portal ? portal->row : 0, n = 0; row < ask->a; row++, n++) {
@@ -215,6 +219,11 @@ static void query(struct backend *b, const char *sql)
 			break;
 		if (b->copies || b->streams)
 			return;
+		if (*rest == ';' && strncmp(rest + 1, ABORTS, strlen(ABORTS)) == 0) {
+			b->tx = 'E';
+			backend_error(b, "3B001", 0, 0);
+			break;
+		}
 		if (*rest != ';' || !(rest = ask_read(rest + 1, &ask)))
 			break;
 	}

@@ -175,6 +175,18 @@ void client_is_hit(uint32_t pid)
 		clients[i].was_hit |= clients[i].phase != CLIENT_AWAY && clients[i].pid == pid;
 }
 
+bool client_waits_for_read(uint32_t pid)
+{
+	for (int i = 0; i < client_count; i++) {
+		const struct guest *c = &clients[i];
+
+		if (c->phase == CLIENT_HERE && c->pid == pid)
+			return c->sight.first_read > 0 && !c->sight.has_part && !c->was_cancelled && c->cancels == 0 && c->want_count > 0 &&
+			       bytes_size(&c->out) == 0 && !c->leaves && !c->was_told;
+	}
+	return false;
+}
+
 struct sight *client_sight(uint32_t number)
 {
 	for (int i = 0; i < client_count; i++)

@@ -394,6 +394,7 @@ void client_judge(struct guest *c, char type, const uint8_t *body, uint32_t size
 		break;
 	}
 	JUDGE(c, w, "got a message %c that answers nothing", type);
+	c->sight.has_part |= w->type != 'Q' || w->asks[0].verb != ASK_READ;
 	if (type == 'E')
 		judge_error(c, w, body, size);
 	else if (type == 'Z')

@@ -151,6 +151,9 @@ bool client_may_hold(const struct guest *c)
 	return plan.portals && c->planned.tx != 'E' && !c->plan_skips;
 }
 
+/* pgweir refuses a function call in a transaction on a standby. */
+static bool may_call(const struct guest *c) { return plan.calls && c->sight.first_read == 0; }
+
 static void ask_call(struct guest *c)
 {
 	struct ask ask = draw_ask(c, chance_one_in(10) ? ASK_ERROR : ASK_ROWS);
@@ -229,14 +232,14 @@ static void ask_anything(struct guest *c)
 		for (uint32_t i = 2 + chance_below(6); i > 0; i--) {
 			if (chance_one_in(2))
 				ask_batch(c);
-			else if (plan.calls && chance_one_in(4))
+			else if (may_call(c) && chance_one_in(4))
 				ask_call(c);
 			else
 				ask_simply(c, draw_verb(c));
 		}
 		return;
 	case 13:
-		if (plan.calls) {
+		if (may_call(c)) {
 			ask_call(c);
 			return;
 		}
@@ -257,12 +260,15 @@ static void ask_transaction(struct guest *c, enum ask_verb verb)
 	ask.milliseconds = 0;
 	if (chance_one_in(2)) {
 		client_send_query(c, &ask, 1);
-		return;
+	} else {
+		client_send_parse(c, -1, &ask);
+		client_send_bind(c, -1, &ask, 0);
+		client_send_execute(c, 0, 0);
+		client_send_sync(c);
 	}
-	client_send_parse(c, -1, &ask);
-	client_send_bind(c, -1, &ask, 0);
-	client_send_execute(c, 0, 0);
-	client_send_sync(c);
+	/* the requests behind the end of a READ ONLY transaction are the primary's */
+	if (verb == ASK_COMMIT || verb == ASK_ROLLBACK)
+		c->sight.last_read = c->serial;
 }
 
 static void work_in_transaction(struct guest *c)
@@ -297,8 +303,13 @@ void client_work(struct guest *c)
 {
 	bool blocks = plan.modes[c->database] != PLAN_STATEMENT;
 
-	if (plan.has_roles && !c->is_open && c->now.tx == 'I')
+	if (plan.has_roles && !c->is_open && c->now.tx == 'I') {
+		c->sight.first_read = 0;
 		roles_note_asks(&c->sight, c->database);
+	} else if (c->sight.first_read > 0) {
+		/* its end may have been cancelled */
+		c->sight.last_read = UINT32_MAX;
+	}
 	if (c->is_open) {
 		second_step(c);
 	} else if (c->planned.tx != 'I') {
@@ -313,6 +324,13 @@ void client_work(struct guest *c)
 			ask_transaction(c, ASK_BEGIN);
 		if (blocks && chance_one_in(3))
 			ask_anything(c);
+	} else if (blocks && plan_splits_reads(c->database) && !c->sight.reads && chance_one_in(2)) {
+		c->sight.first_read = c->serial + 1;
+		c->sight.last_read = UINT32_MAX;
+		c->sight.has_part = false;
+		ask_simply(c, ASK_READ);
+		if (chance_one_in(2))
+			ask_simply(c, ASK_ROWS);
 	} else if (blocks && chance_one_in(4)) {
 		ask_transaction(c, ASK_BEGIN);
 		if (chance_one_in(2))

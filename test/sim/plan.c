@@ -261,6 +261,8 @@ static void write_databases(FILE *f)
 			(long long)chance_spread(1, 10));
 		if (plan_target(i))
 			fprintf(f, " target_session_attrs=%s", plan_target(i) == PLAN_PREFER_STANDBY ? "prefer-standby" : i == 0 ? "primary" : "read-write");
+		if (plan_splits_reads(i))
+			fprintf(f, " reads=transaction reads_on_primary=off");
 		if (plan.forced_user[i])
 			fprintf(f, " user=u0 password=password0");
 		if (chance_one_in(5))

@@ -4,7 +4,9 @@
  * All hosts of the list are one cluster: a primary and standbys. One fault follows the other: a planned switchover (the primary ends all sessions
  * with 57P01, refuses logins with 57P03, then connections; a standby is promoted with the next timeline; the old primary returns as a standby), a crash
  * with or without a promotion, a partition (the primary is silent, a standby is promoted, the old primary is back with the lower timeline for a while
- * and believes that it still is the primary, and may then be in recovery for a while without the WAL of the new one), a standby that goes away, a host that ends the session of the watcher and refuses logins, nonsense for
+ * and believes that it still is the primary, and may then be in recovery for a while without the WAL of the new one), a standby that goes
+ * away, or that hangs (it accepts connections or does not, answers nothing, perhaps from the middle of an answer on, and goes on later with what it was
+ * sent), a host that ends the session of the watcher and refuses logins, nonsense for
  * the watcher, and a standby that is replaced by the primary of another cluster. Meanwhile standbys lag: they replay nothing, or all with a delay, and
  * after a restart a standby may show older data than before. A position in the WAL is a time, and a request on a standby sees what it has replayed.
  *
@@ -12,8 +14,12 @@
  * - Requests of clients that ask for the primary go to no standby, to no host with a lower timeline than a primary that pgweir knows, and to no other
  *   host than the primary that pgweir has decided for.
  * - No request goes to a host that is known as a member of another cluster, or, while pgweir knows a primary, to one that does not follow it.
- * - No request is executed twice.
- * - A reader sees nothing older than what it has seen before; with read_your_writes = database also all that clients of its database had been told when
+ * - No request is executed twice, but for a BEGIN READ ONLY, and the requests of such a transaction on a standby.
+ * - A standby executes only requests of clients that have asked for standbys, and of READ ONLY transactions (reads = transaction). A request that was
+ *   sent behind the end of the transaction is not one of these.
+ * - A client that has no byte of the answer to the first request of its READ ONLY transaction does not stay at a standby that hangs: while there is a
+ *   primary, pgweir takes the read back within HANG_PATIENCE.
+ * - A reader sees nothing older than what it has seen before, and than what it has written; with read_your_writes = database also all that clients of its database had been told when
  *   the reader asked.
  * - Clients that wait for a primary get one within a bound, after there is one primary that the watcher reaches.
  * - In a world of planned switchovers, a client gets no error unless it has a request or a transaction at a server (client_judge.c).
@@ -27,6 +33,7 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "conn/client.h"
+#include "conn/retry.h"
 #include "conn/server.h"
 #include "core/world.h"
 #include "data_row.h"
@@ -44,6 +51,7 @@
 #define OTHER_TIMELINE 99
 #define PAST_LONG (50 * USEC)		/* pgweir refuses a primary of the past for longer than this */
 #define PATIENCE (15 * USEC)
+#define HANG_PATIENCE (5 * USEC)	/* a read on a host that hangs; two periods of the watcher, which are two seconds at most, and its time limits */
 #define COLUMNS 7			/* of the answer to the question for the role */
 #define POSITION_UNIT 64		/* bytes of WAL in a microsecond; no position follows a page header */
 
@@ -54,11 +62,12 @@ struct member {
 	uint32_t timeline;
 	unsigned starts;		/* how often it has started */
 	uint64_t era;
+	usec_t silent_since;		/* in MEMBER_SILENT */
 	usec_t frozen_at, delay;	/* a standby lags: it has replayed everything until then, and all but the last `delay`, if any; 0: it does not */
 	bool is_known, was_known;	/* pgweir has an answer of this era; of a member of the cluster at any time */
 };
 
-enum plot { PLOT_SWITCHOVER, PLOT_CRASH, PLOT_PARTITION, PLOT_STANDBY, PLOT_REFUSAL, PLOT_NONSENSE, PLOT_FOREIGN, PLOTS };
+enum plot { PLOT_SWITCHOVER, PLOT_CRASH, PLOT_PARTITION, PLOT_STANDBY, PLOT_HANG, PLOT_REFUSAL, PLOT_NONSENSE, PLOT_FOREIGN, PLOTS };
 
 static struct {
 	struct world *world;
@@ -149,6 +158,8 @@ static void set_state(int host, enum member_state state)
 	SIM_TRACE("host %d is %s", host, words[state]);
 	if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && state >= MEMBER_DOWN && m->state < MEMBER_DOWN)
 		roles.stopped_at = loop_now();
+	if (state == MEMBER_SILENT && !was_silent)
+		m->silent_since = loop_now();
 	m->starts += state == MEMBER_UP && m->state == MEMBER_DOWN;
 	m->state = state;
 	if (state == MEMBER_DOWN)
@@ -318,6 +329,22 @@ static void standby(bool is_foreign)
 	}
 }
 
+/* A standby answers nothing for a time. Its connections stay, it replays nothing meanwhile, and it has to answer what it was sent when it goes on. */
+static void hang(void)
+{
+	if (roles.step == 0) {
+		sim_counts.hangs++;
+		sim_counts.hung_answers += backends_that_answer(roles.new);
+		if (roles.members[roles.new].frozen_at == 0)
+			lag(roles.new, loop_now());
+		set_state(roles.new, MEMBER_SILENT);
+		next_step(1, 60 * USEC);
+		return;
+	}
+	set_state(roles.new, MEMBER_UP);
+	plot_ends();
+}
+
 static void refusal(bool *what, bool ends_sessions)
 {
 	*what = roles.step == 0;
@@ -367,6 +394,9 @@ static void act(struct actor *actor)
 	case PLOT_STANDBY:
 	case PLOT_FOREIGN:
 		standby(roles.plot == PLOT_FOREIGN);
+		return;
+	case PLOT_HANG:
+		hang();
 		return;
 	case PLOT_REFUSAL:
 		refusal(&roles.members[roles.old].is_full, true);
@@ -494,7 +524,7 @@ void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
 {
 	const struct server *s = server_at_backend(b);
 	const struct member *m = &roles.members[b->host];
-	const struct pool_client *client = s ? s->pooled.link : NULL;
+	struct pool_client *client = s ? s->pooled.link : NULL;
 	const struct roles *known = s ? s->pooled.pool->database->roles : NULL;
 	int known_hosts = 0;
 
@@ -508,7 +538,10 @@ void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
 		  "server %u of another cluster is sent a request", b->pid);
 	SIM_CHECK(m->diverged_at == 0 || client->target == TARGET_ANY || !known->primary || known->primary->evidence.position_at == 0,
 		  "server %u of a host that does not follow the primary is sent a request", b->pid);
-	if (client->target != TARGET_PRIMARY && client->target != TARGET_READ_WRITE)
+	/* a transaction on a standby stays there, and while its role is unknown, its end counts as
+	   that of a write: roles_judge_executed() judges its requests */
+	if ((client->target != TARGET_PRIMARY && client->target != TARGET_READ_WRITE) ||
+	    client_of(client)->reads & READING_STANDBY)
 		return;
 	SIM_CHECK(!m->is_standby, "server %u of a standby is sent a request for the primary", b->pid);
 	SIM_CHECK(!known->primary || known->primary == s->pooled.host, "server %u is sent a request, and the primary is %s", b->pid,
@@ -542,16 +575,30 @@ static void make_room(void)
 	mem_free(old);
 }
 
+/* Clients of this database may get another server after each transaction. */
+static bool are_moved(int database)
+{
+	return plan_target(database) && plan.modes[database] != PLAN_SESSION && !plan.modes_change;
+}
+
 void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial)
 {
 	uint64_t key = (uint64_t)client << 32 | serial, *place;
 	const struct server *s = server_at_backend(b);
 	const struct pool_client *linked = s ? s->pooled.link : NULL;
+	const struct member *m = &roles.members[b->host];
+	const struct sight *sight = client_sight(client);
+	bool may_repeat = sight && sight_may_repeat(sight, serial);
 
 	/* a query of pgweir's own, or a text that all clients share */
 	if (serial == 0 || client == 0)
 		return;
-	SIM_CHECK(!linked || linked->target != TARGET_PRIMARY || !roles.members[b->host].is_standby, "server %u of a standby executes request %u of client %u", b->pid, serial,
+	/* a read that may be asked again; or of a client that has left, by a server that has hung */
+	if (m->is_standby && (may_repeat || (!sight && wire_is_gone(b->wire))))
+		return;
+	SIM_CHECK(!m->is_standby || !sight || sight->reads || !are_moved(atoi(b->database + 2)), "server %u of a standby executes request %u of client %u, which is no read",
+		  b->pid, serial, client);
+	SIM_CHECK(!linked || linked->target != TARGET_PRIMARY || !m->is_standby, "server %u of a standby executes request %u of client %u", b->pid, serial,
 		  client);
 	make_room();
 	place = place_of(key);
@@ -560,28 +607,22 @@ void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial)
 	roles.done_count++;
 }
 
-/* Clients of this database may get another server after each transaction. */
-static bool are_moved(int database)
-{
-	return plan_target(database) && plan.modes[database] != PLAN_SESSION && !plan.modes_change;
-}
-
-void roles_judge_read(const struct backend *b, uint32_t client)
+void roles_judge_read(const struct backend *b, uint32_t client, uint32_t serial)
 {
 	const struct member *m = &roles.members[b->host];
 	int database = atoi(b->database + 2);
 	usec_t sees = m->is_standby ? replayed(m) : loop_now();
 	struct sight *sight = client_sight(client);
 
-	/* a client that has left, or a primary of the past */
-	if (!sight || !are_moved(database) || m->is_foreign || (!m->is_standby && m->timeline != roles.timeline))
+	/* a client that has left; a request that was taken back, which a host that has hung executes later; or a primary of the past */
+	if (!sight || wire_is_gone(b->wire) || !are_moved(database) || m->is_foreign || (!m->is_standby && m->timeline != roles.timeline))
 		return;
-	if (!sight->reads) {
+	if (!sight->reads && !sight_may_repeat(sight, serial)) {
 		sight->executed_at = loop_now();
 		return;
 	}
 	sim_counts.stale_looks += m->frozen_at > 0;
-	SIM_CHECK(sees >= sight->seen, "server %u shows client %u data of %.6f, and it has seen data of %.6f", b->pid, client, (double)sees / USEC,
+	SIM_CHECK(sees >= sight->seen, "server %u shows client %u data of %.6f, and it has seen or written data of %.6f", b->pid, client, (double)sees / USEC,
 		  (double)sight->seen / USEC);
 	SIM_CHECK(sees >= sight->must_see, "server %u shows client %u data of %.6f, and others were told of %.6f", b->pid, client, (double)sees / USEC,
 		  (double)sight->must_see / USEC);
@@ -592,6 +633,9 @@ void roles_note_told(struct sight *sight, int database)
 {
 	if (sight->sees > sight->seen)
 		sight->seen = sight->sees;
+	/* a client reads its own writes */
+	if (sight->executed_at > sight->seen)
+		sight->seen = sight->executed_at;
 	if (sight->executed_at > roles.told_at[database])
 		roles.told_at[database] = sight->executed_at;
 	sight->executed_at = 0;
@@ -625,6 +669,32 @@ static bool is_well(void)
 	return primaries == 1 && !roles.world->pools->suspended;
 }
 
+/*
+ * A read of which the client has no byte is taken back from a standby that hangs, if there is a primary. Not if a part of the request has not arrived, or
+ * is larger than what pgweir keeps.
+ */
+static void judge_hung_reads(void)
+{
+	usec_t most = HANG_PATIENCE + 20 * plan.slowness + 6 * plan.lateness;
+
+	if (roles.well_since == 0 || loop_now() - roles.well_since < most || !plan_has_check_user())
+		return;
+	LIST_EACH(node, &roles.world->servers) {
+		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
+		const struct roles *known = s->pooled.pool ? s->pooled.pool->database->roles : NULL;
+		const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
+		const struct backend *b = c ? backend_of(s->backend_pid) : NULL;
+		const struct member *m = b ? &roles.members[b->host] : NULL;
+
+		if (!m || m->state != MEMBER_SILENT || !m->is_standby || loop_now() - m->silent_since < most || loop_now() - c->pooled.since < most ||
+		    !known || !known->primary || loop_now() - known->changed_at < most)
+			continue;
+		SIM_CHECK(!client_waits_for_read(c->cancel_pid) || c->half_sent || c->peer.passing > 0 || c->retry->is_cut || c->retry->is_bound,
+			  "a client still waits for its read at server %u, which has been silent for %.3f s", s->backend_pid,
+			  (double)(loop_now() - m->silent_since) / USEC);
+	}
+}
+
 void roles_judge_turn(void)
 {
 	const struct pools *pools = roles.world->pools;
@@ -634,6 +704,7 @@ void roles_judge_turn(void)
 		roles.well_since = 0;
 	else if (roles.well_since == 0)
 		roles.well_since = loop_now();
+	judge_hung_reads();
 	if (roles.well_since == 0 || loop_now() - roles.well_since < most || !plan_has_check_user())
 		return;
 	LIST_EACH(node, &pools->all) {
@@ -672,6 +743,8 @@ void roles_sim_calm(void)
 {
 	int primary = -1;
 
+	for (const struct host *host = roles.world->pools->hosts; host; host = host->hh.next)
+		sim_counts.recalls += host->recalls;
 	/* the newest one stays */
 	for (int i = 0; i < plan.role_hosts; i++) {
 		const struct member *m = &roles.members[i];

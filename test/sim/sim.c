@@ -16,7 +16,7 @@
  * portals, COPY, function calls, replication, cancel requests (for this pooler and for peers), HBA rules, the console; it excludes TLS, PAM, LDAP,
  * and online restart.
  *
- * One world in four has roles: the hosts are a primary and standbys, with switchovers, crashes, partitions and nonsense for the watcher (roles.c).
+ * One world in four has roles: the hosts are a primary and standbys, with switchovers, crashes, partitions, standbys that hang and nonsense for the watcher (roles.c).
  *
  * After each turn every invariant of the pooler's world is checked (world_check). At the end of a world the faults stop, and every client finishes
  * its work and disconnects: no client may wait then, every server must be idle and clean, and every descriptor, event and byte of memory must be
@@ -491,9 +491,11 @@ static void say_result(void)
 	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
 	       (unsigned long long)n->calls, (unsigned long long)n->handed_on);
 	if (n->role_questions > 0)
-		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions, %llu divergences, %llu lags, %llu reads from a standby that lags\n",
+		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions, "
+		       "%llu standbys that hang, %llu in an answer, %llu divergences, %llu lags, %llu reads from a standby that lags, %llu reads taken back\n",
 		       (unsigned long long)n->role_questions, (unsigned long long)n->switchovers, (unsigned long long)n->crashes,
-		       (unsigned long long)n->partitions, (unsigned long long)n->divergences, (unsigned long long)n->lags, (unsigned long long)n->stale_looks);
+		       (unsigned long long)n->partitions, (unsigned long long)n->hangs, (unsigned long long)n->hung_answers, (unsigned long long)n->divergences, (unsigned long long)n->lags,
+		       (unsigned long long)n->stale_looks, (unsigned long long)n->recalls);
 	witnesses_say();
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);

@@ -119,6 +119,8 @@ static inline enum plan_target plan_target(int database)
 	return plan.has_roles ? targets[database] : PLAN_ANY;
 }
 
+/* reads = transaction, for clients that ask for the primary. */
+static inline bool plan_splits_reads(int database) { return plan_target(database) == PLAN_PRIMARY && plan.seed / 8 % 2; }
 /* read_your_writes = database. */
 static inline bool plan_reads_all_writes(void) { return plan.seed / 512 % 2; }
 /* Watchers log in as the first user, which is always possible. */
@@ -130,7 +132,7 @@ struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
 	uint64_t lookups, streams, calls, portals, proofs, handed_on;
 	uint64_t attacks;
-	uint64_t switchovers, crashes, partitions, divergences, role_questions, lags, stale_looks;
+	uint64_t switchovers, crashes, partitions, hangs, hung_answers, divergences, role_questions, lags, stale_looks, recalls;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;
