@@ -200,15 +200,15 @@ static struct bufferevent *make_secure(struct patroni_client *c)
 		return NULL;
 	}
 	c->ssl = tls_http_new(c->tls, c->urls[c->current].host);
-	if (!c->ssl || !SSL_up_ref(c->ssl))
+	/* Without memory for all of its parts the library frees a stream that it has not begun.
+	   OpenSSL has taken memory since the last look. */
+	if (!c->ssl || !has_memory() || !SSL_up_ref(c->ssl))
 		return NULL;
 	/* it frees its reference also if it fails */
 	stream = bufferevent_openssl_socket_new(c->config.base, -1, c->ssl,
 						BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
 	if (stream)
 		bufferevent_openssl_set_allow_dirty_shutdown(stream, 1);
-	else
-		SSL_free(c->ssl);
 	return stream;
 }
 

@@ -20,10 +20,14 @@
 /* ---- memory of libevent ---- */
 
 static size_t memory_used, memory_most = SIZE_MAX;
+static int memory_probes;	/* the allocation after this number of large ones (has_memory()) fails; 0: none */
 
 static void *memory_take(size_t size)
 {
-	size_t *block = memory_used + size > memory_most ? NULL : malloc(16 + size);
+	static bool is_next;
+	size_t *block = memory_used + size > memory_most || is_next ? NULL : malloc(16 + size);
+
+	is_next = memory_probes > 0 && size >= 8192 && --memory_probes == 0;
 
 	if (!block)
 		return NULL;
@@ -523,6 +527,28 @@ TEST(without_memory)
 		world_close();
 	}
 	CHECK(answers > 0 && failures > 5);
+}
+
+/* The TLS connection belongs to libevent and to the question: none of them frees the reference of the other. */
+TEST(without_memory_for_https)
+{
+	char urls[64], why[200];
+	struct patroni_config config = { .urls = urls, .period = USEC / 5, .timeout = USEC / 20, .changed = changed, .context = &changes };
+
+	for (int probes = 1; probes <= 2; probes++) {
+		world_open();
+		server_open(&one, NULL, CLOSES);
+		snprintf(urls, sizeof(urls), "https://127.0.0.1:%d", one.port);
+		config.base = base;
+		config.dns = dns;
+		changes = 0;
+		source = patroni_new(&config, why, sizeof(why));
+		memory_probes = probes;
+		wait_changes(1);
+		CHECK(strstr(source->why, "is not asked: no memory"));
+		CHECK_INT(memory_probes, 0);
+		world_close();
+	}
 }
 
 TEST(wrong_urls)
