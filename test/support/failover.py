@@ -49,6 +49,7 @@ class Host:
         self.refused = 0                # questions that were answered with an error
         self.reported = {}              # further parameters of sessions
         self.watchers = []
+        self._hangs = False
         self._talks = threading.Event()
         self._talks.set()
         self.fake = scene.fake(login=self._login)
@@ -64,11 +65,13 @@ class Host:
         self.role = role
         self.timeline = timeline or self.timeline
 
-    def falls_silent(self):
-        """Questions for its role get no answer until it talks()."""
+    def falls_silent(self, hangs=False):
+        """Questions for its role get no answer until it talks(). hangs: logins of watchers neither."""
+        self._hangs = hangs
         self._talks.clear()
 
     def talks(self):
+        self._hangs = False
         self._talks.set()
 
     def ends_watchers(self):
@@ -83,6 +86,8 @@ class Host:
         self.ends_watchers()
 
     def _login(self, session):
+        if self._hangs and session.startup["user"] == WATCHER:
+            self._talks.wait()
         if not self.open:
             session.send(SHUTTING_DOWN)
             raise Closed("shutting down")

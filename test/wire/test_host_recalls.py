@@ -7,23 +7,37 @@ import pytest
 
 from support import messages as m
 from support.failover import WATCHER, Host, pair, target
+from support.live import NEVER
 from support.until import until
 
 BEGIN = "BEGIN READ ONLY"
 READ = "SELECT a FROM t"
 
 
+def asked(host, count=1):
+    """Waits for further questions for the role of the host. Each but the last one has been answered, unless the host is silent."""
+    before = host.asked
+    until(lambda: host.asked >= before + count, "more questions")
+
+
 class Stage:
-    """A primary, a standby, perhaps a second standby, and a client of the primary whose reads go to standbys."""
+    """
+    A primary, a standby, perhaps a second standby, and a client of the primary whose reads go to standbys.
+
+    A host is stale after two periods (host_check_period). The period is long until a scene needs a stale host, so that a busy machine,
+    on which a played host answers late, makes none of the others stale.
+    """
 
     def __init__(self, scene, standbys=1, **more):
         self.hosts = [*pair(scene), *(Host(scene, "standby") for _ in range(standbys - 1))]
         self.primary, self.standby = self.hosts[:2]
         more = {"target_session_attrs": "primary", "reads": "auto", "reads_on_primary": "off", "load_balance_hosts": "disable", **more}
-        self.weir = scene.weir({"p0": target(self.hosts, **more)}, host_check_user=WATCHER, host_check_period=0.1, read_check_period=600, server_login_retry=0,
+        self.weir = scene.weir({"p0": target(self.hosts, **more)}, host_check_user=WATCHER, host_check_period=NEVER, read_check_period=600, server_login_retry=0,
                                pool_mode="transaction", log_disconnections=1)
-        until(lambda: sorted(str(row["role"]) for row in self.weir.show("HOSTS")) == ["primary"] + standbys * ["standby"], "all roles are known")
+        until(lambda: self.row(self.primary)["role"] == "primary", "the primary is known")
         self.client = self.weir.client()
+        # with a client that reads, the hosts are asked ten times a second
+        until(lambda: all(self.row(host)["role"] == "standby" for host in self.hosts[1:]), "the standbys follow")
 
     def row(self, host):
         (row,) = [row for row in self.weir.show("HOSTS") if row["port"] == host.port]
@@ -32,10 +46,20 @@ class Stage:
     def leaves(self, way, host=None):
         host = host or self.standby
         if way == "silence":
-            host.falls_silent()
-            until(lambda: self.row(host)["state"] == "stale", "the host is stale")
+            self.turns_stale(host)
         else:
             self.weir.admin("%s HOST 127.0.0.1:%d" % (way, host.port))
+
+    def turns_stale(self, *silent):
+        """These hosts get old, in this order: the last answer of each is older than those of the following ones, and of other hosts."""
+        for host in silent:
+            host.falls_silent(hangs=True)
+            for other in self.hosts:
+                if other not in silent[:silent.index(host) + 1]:
+                    asked(other, 12)
+        self.weir.admin("SET host_check_period = 0.5")
+        for host in silent:
+            until(lambda host=host: self.row(host)["state"] == "stale", "the host is stale")
 
     def learn(self, client=None):
         """The primary is asked whether the text only reads, and executes it the first two times."""
@@ -51,6 +75,9 @@ class Stage:
         server.expect_query(READ)
         server.answer("first")
         assert client.result().value == "first"
+        # the standbys are as fresh as what the client has read
+        for host in self.hosts:
+            asked(host, 3)
         return server
 
     def recalled(self, server, host=None):
@@ -108,9 +135,7 @@ def test_read_waits_for_another_host(scene):
     stage.client.send(m.query(READ))
     server = stage.standby.accept()
     server.expect_query(READ)
-    stage.primary.falls_silent()
-    until(lambda: stage.row(stage.primary)["state"] == "stale", "no primary")
-    stage.leaves("silence")
+    stage.turns_stale(stage.primary, stage.standby)
     assert stage.row(stage.standby)["recalls"] == 0
     stage.primary.talks()
     primary.expect_query(READ)
