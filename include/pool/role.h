@@ -29,6 +29,8 @@ struct role_place {
 	usec_t back_at;			/* when it became suitable for readers */
 	/* the host refuses the logins of the pool of the client that chooses now */
 	bool refuses;
+	/* the host is refused as a primary of the past; written by find_primary() */
+	bool is_past;
 	/* the host is a second primary; written by role_place_set_rival() */
 	bool is_rival;
 };

@@ -318,14 +318,23 @@ static uint64_t system_of(const struct roles *roles, usec_t now)
 	return roles->system == 0 || 2 * most > roles->count ? best : roles->system;
 }
 
-/* A primary of the past: its timeline is lower than the timeline of the last primary, which may
-   still be alive. */
+/*
+ * A primary of the past: its timeline is lower than the timeline of the last primary, which may
+ * still be alive. The address of the last primary may lead to one, too, as a virtual address that
+ * moves back to the old server. The timeline of one server never becomes lower, but is unknown
+ * until its watcher has answered; meanwhile only sessions that lead to the watcher's server are
+ * used (identity.c). Timelines of two clusters are not comparable: the next cluster at an address
+ * begins with timeline 1.
+ */
 static bool is_past(const struct roles *roles, const struct host *host, usec_t now)
 {
 	const struct host *last = roles->last;
+	const struct host_evidence *e = &host->evidence;
+	bool is_next_cluster = e->system_id > 0 && roles->system > 0 &&
+			       e->system_id != roles->system;
 
-	return last && last != host && !last->is_of_another && roles->timeline > 0 &&
-	       host->evidence.timeline < roles->timeline &&
+	return last && !last->is_of_another && !is_next_cluster &&
+	       (last != host || e->timeline > 0) && e->timeline < roles->timeline &&
 	       !(last->is_fresh && last->evidence.claim == CLAIM_STANDBY) &&
 	       now - roles->last_seen < AWAY_LONG;
 }
@@ -380,12 +389,14 @@ static struct host *find_primary(struct roles *roles, usec_t now)
 		return find_leader(roles, now);
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct host *host = roles->places[i].host;
+		bool is_claim = host->is_fresh && host->evidence.claim == CLAIM_PRIMARY;
 
 		has_answer |= host->evidence.at > 0 || host->errors > 0;
 		standbys += host->is_fresh && host->evidence.claim == CLAIM_STANDBY;
-		if (!host->is_fresh || host->evidence.claim != CLAIM_PRIMARY)
+		roles->places[i].is_past = is_claim && is_past(roles, host, now);
+		if (!is_claim)
 			continue;
-		if (is_past(roles, host, now)) {
+		if (roles->places[i].is_past) {
 			snprintf(roles->why, HOST_WHY,
 				 "%.80s is a primary of the past: its timeline %" PRIu32
 				 " is lower than %" PRIu32,

@@ -395,8 +395,9 @@ static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 }
 
 /* Whether the watcher logs in again, because the address may lead to another server now: after
-   server_lifetime, and each second while a database that lists this host alone has no primary. In a
-   longer list a working connection to a standby is worth more: its readers go on. */
+   server_lifetime, and each second while a database has no primary that lists this host alone, or
+   refuses it as a primary of the past. In a longer list a working connection to a standby is worth
+   more: its readers go on. */
 static bool is_to_look_again(const struct host *host, usec_t now)
 {
 	const struct watcher *watcher = host->watcher;
@@ -407,8 +408,12 @@ static bool is_to_look_again(const struct host *host, usec_t now)
 	    host->login_wanted > host->accepted_at)
 		return false;
 	for (const struct database *d = host->pools->databases; d; d = d->hh.next) {
-		is_missed |= d->roles && !d->roles->primary && d->roles->count == 1 &&
-			     d->roles->places[0].host == host;
+		for (unsigned i = 0; d->roles && !d->roles->primary && i < d->roles->count; i++) {
+			const struct role_place *place = &d->roles->places[i];
+
+			is_missed |= place->host == host &&
+				     (d->roles->count == 1 || place->is_past);
+		}
 	}
 	return (is_missed && now - host->accepted_at > LOOK_AGAIN) ||
 	       (lifetime > 0 && now - watcher->server->pooled.opened > lifetime);

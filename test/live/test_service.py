@@ -43,6 +43,34 @@ def test_writes_follow_a_service_to_the_new_primary(scene):
     assert new.value(COUNT, database="p0") == 4
 
 
+@pytest.mark.parametrize("listed", ["alone", "with a standby"])
+def test_writes_wait_while_a_service_leads_to_a_primary_of_the_past(scene, listed):
+    """The old primary comes back as a primary, and the service leads to it again for a while."""
+    nodes = begin(scene)
+    old, new, standby = nodes.nodes
+    service = Service(scene, old)
+    ports = [service.port] if listed == "alone" else [service.port, standby.port]
+    weir = weir_of(scene, "host=%s port=%s dbname=p0 target_session_attrs=primary" %
+                   (",".join("127.0.0.1" for _ in ports), ",".join(map(str, ports))))
+    client = weir.client()
+    assert client.query(ADD).tags == ["INSERT 0 1"]
+    nodes.wait_replayed()
+    nodes.promote(new)
+    service.leads_to(new)
+    nodes.stop(old)
+    assert client.query(ADD).tags == ["INSERT 0 1"]
+    nodes.start(old)
+    service.leads_to(old)
+    nodes.stop(new)
+    client.send(m.query(ADD))
+    weir.wait_log("no primary: .* is a primary of the past: its timeline 1 is lower than 2")
+    assert old.value(COUNT, database="p0") == 1
+    nodes.start(new)
+    service.leads_to(new)
+    assert client.result().tags == ["INSERT 0 1"]
+    assert (old.value(COUNT, database="p0"), new.value(COUNT, database="p0")) == (1, 3)
+
+
 def test_connections_leave_a_primary_that_the_service_has_left(scene):
     """The old primary lives, and does not know."""
     nodes = begin(scene, standbys=1)

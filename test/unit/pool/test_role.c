@@ -403,14 +403,17 @@ TEST(the_wait_in_words)
 	fake_end();
 }
 
-/* As answers(), from the server that has started at this time. */
-static void server_answers(int i, enum host_claim claim, uint64_t server_id)
+/* As answers(), from the server of this cluster that has started at this time. */
+static void server_answers_with(int i, enum host_claim claim, uint64_t server_id, uint32_t timeline, uint64_t system_id)
 {
-	struct host_evidence evidence = { .claim = claim, .at = fake.now, .timeline = 1, .position = 1000, .system_id = 7, .server_id = server_id };
+	struct host_evidence evidence = { .claim = claim, .at = fake.now, .timeline = timeline, .position = 1000, .system_id = system_id,
+		.server_id = server_id };
 
 	host_note(host[i], &evidence, "asked", fake.now);
 	roles_decide_due(fake.pools, fake.now);
 }
+
+static void server_answers(int i, enum host_claim claim, uint64_t server_id) { server_answers_with(i, claim, server_id, 1, 7); }
 
 TEST(two_addresses_of_one_server_are_no_rivals)
 {
@@ -450,6 +453,57 @@ TEST(what_was_known_about_another_server_is_forgotten)
 	server_answers(0, CLAIM_STANDBY, 9);
 	CHECK(!roles->primary && host[0]->evidence.claim == CLAIM_STANDBY);
 	CHECK(host[0]->life != life && host[0]->marks->count == 0);
+	fake_end();
+}
+
+/* A virtual address moves to the new primary, and back to the old one when that has started again. */
+TEST(an_address_that_leads_to_a_primary_of_the_past_is_refused)
+{
+	begin("primary", "");
+	server_answers(1, CLAIM_STANDBY, 2);
+	server_answers(2, CLAIM_STANDBY, 3);
+	server_answers_with(0, CLAIM_PRIMARY, 1, 1, 7);
+	CHECK(roles->primary == host[0]);
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_PRIMARY, 4, 2, 7);
+	CHECK(roles->primary == host[0] && roles->timeline == 2);
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_PRIMARY, 5, 1, 7);
+	CHECK(!roles->primary && roles->places[0].is_past);
+	CHECK_TEXT(roles->why, "a:5432 is a primary of the past: its timeline 1 is lower than 2");
+	/* until it leads to the new one again */
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_PRIMARY, 4, 2, 7);
+	CHECK(roles->primary == host[0] && !roles->places[0].is_past);
+	/* or for long, as after a backup was restored */
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_PRIMARY, 5, 1, 7);
+	CHECK(!roles->primary);
+	fake_pass(60);
+	server_answers_with(0, CLAIM_PRIMARY, 5, 1, 7);
+	CHECK(roles->primary == host[0] && roles->timeline == 1);
+	/* the same server is promoted again, and reports this before it tells its timeline */
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_STANDBY, 6, 1, 7);
+	CHECK(!roles->primary);
+	host_note_promotion(host[0], "off", fake.now);
+	roles_decide_due(fake.pools, fake.now);
+	CHECK(roles->primary == host[0]);
+	fake_end();
+}
+
+TEST(the_next_cluster_at_an_address_may_have_a_lower_timeline)
+{
+	begin("primary", "");
+	server_answers(1, CLAIM_STANDBY, 2);
+	server_answers(2, CLAIM_STANDBY, 3);
+	server_answers_with(0, CLAIM_PRIMARY, 1, 5, 7);
+	CHECK(roles->primary == host[0] && roles->timeline == 5);
+	fake_pass(0.1);
+	server_answers_with(0, CLAIM_PRIMARY, 4, 1, 8);
+	CHECK(!roles->primary && host[0]->is_of_another);
+	server_answers_with(1, CLAIM_STANDBY, 5, 1, 8);
+	CHECK(roles->primary == host[0] && roles->timeline == 1);
 	fake_end();
 }
 
