@@ -16,6 +16,7 @@
  * lists share the object, so that a failure that one pool finds is known to all pools. The table is
  * pools->hosts.
  */
+#define SENDER_TEXT 272			/* bytes of a host and port in words */
 enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
 /* The state of a host as the host reported it. */
 struct host_evidence {
@@ -32,6 +33,8 @@ struct host_evidence {
 	usec_t position_heard;
 	/* process id of the WAL receiver of a standby; 0: none, or unknown */
 	uint32_t receiver;
+	/* "host:port" that this receiver is connected to; "": unknown */
+	char sender[SENDER_TEXT];
 	/* which server has answered: when its postmaster started, in microseconds of Unix time; 0:
 	   unknown */
 	uint64_t server_id;

@@ -20,10 +20,12 @@ struct role_place {
 	uint32_t life;			/* of the host: see `covers` */
 	/* the time that the standby covers (pool/freshness.h); 0: unknown */
 	usec_t covers;
-	/* of a standby, as are the next three members: see following.c */
+	/* of a standby, as are the next four members: see following.c */
 	enum following following;
-	bool has_moved;			/* it has replayed more than `from` */
-	/* position: the higher one of both hosts, when they were compared first; 0: not yet */
+	uint64_t server_id;		/* the server of this verdict; 0: unknown */
+	unsigned moves;			/* how often it has replayed more than `from` */
+	/* position: first the higher one of both hosts, then the primary's at each move; 0: not
+	   yet */
 	uint64_t from;
 	usec_t unproven_since;		/* it has been known as no follower; 0: it is not */
 	usec_t back_at;			/* when it became suitable for readers */
@@ -88,6 +90,12 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 void roles_note_addresses(const struct host *name, usec_t now);
 /* The source does not answer: `why`. */
 void roles_note_silence(struct roles *roles, const char *why);
+/* Two addresses of one server. */
+static inline bool is_same_server(const struct host *a, const struct host *b)
+{
+	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id &&
+	       a->evidence.system_id == b->evidence.system_id;
+}
 /* Used by role_source.c. */
 void role_places_free(struct role_place *places, unsigned count);
 /* Replaces the list; hosts in both lists keep their state. */

@@ -7,32 +7,49 @@
  * with writes that h2 has never seen. Its role, system identifier and timeline are those of a good
  * standby, and its position may be beyond the primary's, as if it had replayed everything.
  *
- * So a standby is PRESUMED at first, and the answers of the hosts move it to another state (enum
- * following):
+ * The story of a standby, in the order of time (enum following):
  *
- *  - DIVERGED: its timeline is higher than the primary's, or its position was beyond a position
- *    that the primary reported later. It stays there until it replays more, or until its connection
- *    ends (a rewound server has restarted).
- *  - UNPROVEN: its timeline is lower (it has not followed the promotion yet, or never will), or it
- *    receives nothing.
- *  - FOLLOWS: it has the primary's timeline, is not beyond the primary, and receives. This is known
- *    from either of two facts: it has replayed more than the primary had when the two were compared
- *    first, which is true from then on, because a server in recovery writes nothing itself; or two
- *    answers in a row name the same WAL receiver. One answer is not enough: the receiver of a
- *    server that has diverged connects again and again, and ends as soon as it gets WAL that does
- *    not fit.
+ * 1. PRESUMED: no primary has reported its position yet. Nothing contradicts the standby, so it may
+ *    be read once all hosts have answered or failed: the primary is away, or a service imitates
+ *    PostgreSQL and has no WAL.
+ * 2. UNPROVEN: the first comparison. Readers wait for a proof. A server stays here while its
+ *    timeline is lower (it has not followed the promotion yet, or never will), while it receives
+ *    nothing, or while its sender does not follow the primary itself.
+ * 3. FOLLOWS: it has the primary's timeline, is not beyond the primary's position, no sender
+ *    contradicts it, and it receives. One of two facts shows that it receives:
+ *     - Two answers in a row name the same WAL receiver. One is not enough: the receiver of a
+ *       server that has diverged connects again and again, and ends at the first record that does
+ *       not fit.
+ *     - It has replayed more than the primary had, twice: more than at the first comparison, and
+ *       more than when that was seen. This is the proof of a standby that is fed from an archive.
+ *       Once is not enough: a standby that has crashed is readable while it still replays what it
+ *       had received from its former primary. This WAL ends somewhere. Either the standby stops at
+ *       its end, or is seen beyond the primary. (A former primary that has crashed is not readable
+ *       before the end of its own WAL.) The proof lasts, because a server in recovery writes
+ *       nothing itself.
+ * 4. DIVERGED: its timeline is higher than the primary's, or its position was beyond a position
+ *    that the primary reported later: it has WAL that the primary has never written. To replay more
+ *    does not cure it. The state ends with the server (a rewound server has restarted: another
+ *    server_id) or with the primary.
  *
- * A standby that replays with a delay, is paused or is fed by another standby has a WAL receiver. A
- * standby that is fed from an archive follows as soon as it has replayed what the primary has
- * written since the comparison began.
+ * After the end of its watcher's connection a standby may have restarted, and begins again at 1; so
+ * do all after a promotion.
  *
- * Columns of pg_stat_wal_receiver other than the process id, among them the timeline that is
- * received, need the rights of pg_read_all_stats. Without them the timeline of a standby is that of
- * its control file, which changes some minutes after a promotion, with the next restartpoint.
+ * The sender is the server that the receiver names (sender_host and sender_port of
+ * pg_stat_wal_receiver), if its key is in the list of the database: is_fed() follows the chain from
+ * host to host. Example: h1 is isolated, lives on as a primary and feeds h3; h2 is the primary with
+ * the same timeline. h3 receives steadily and is behind h2, but names h1, which is not the primary.
+ * A sender that the list does not name proves nothing: a standby may reach the primary by another
+ * address than pgweir, or through a server that is not listed. Then the receiver counts. This is
+ * the remaining gap: two servers with one timeline, of which pgweir does not know the one that
+ * feeds the standby.
  *
- * A verdict needs a primary that reports its position. Without one, the verdicts stay, and a
- * PRESUMED standby may be read: the primary is away, or a service imitates PostgreSQL and has no
- * WAL. After a start all hosts have as long to answer as evidence is valid.
+ * Columns of pg_stat_wal_receiver other than the process id, among them sender and received
+ * timeline, need the rights of pg_read_all_stats. Without them the sender is unknown, and the
+ * timeline of a standby is that of its control file, which changes some minutes after a promotion,
+ * with the next restartpoint.
+ *
+ * A verdict needs a primary that reports its position; without one, the verdicts stay.
  *
  * Invariant: place->following is written here only.
  */
@@ -44,7 +61,10 @@
 #include "pool/role.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
+#define MOVES_ENOUGH 2			/* see FOLLOWS above */
 /* A standby that changes its timeline after a promotion, or whose WAL receiver starts, needs as
    long. */
 #define UNPROVEN_LONG (10 * USEC)
@@ -58,19 +78,58 @@ static const char *const words[] = {
 
 const char *following_word(enum following following) { return words[following]; }
 
-/* Returns the state that follows from the last answers of both hosts, and writes the reason into
-   standby->follows_why. */
-static enum following following_decide(struct role_place *place, const struct host *primary)
+/* Whether only the machine of the host itself understands the address. */
+static bool is_of_machine(const char *key)
+{
+	return *key == '/' || strncmp(key, "127.", 4) == 0 || strncmp(key, "::1:", 4) == 0 ||
+	       strncasecmp(key, "localhost:", 10) == 0;
+}
+
+/* Returns the place of the server that feeds the standby; NULL: it is unknown, or not in the
+   list. */
+static const struct role_place *sender_of(const struct roles *roles, const struct host *standby)
+{
+	const char *sender = standby->evidence.sender;
+
+	if (is_of_machine(sender) && !is_of_machine(standby->key))
+		return NULL;
+	for (unsigned i = 0; *sender && i < roles->count; i++) {
+		const struct host *host = roles->places[i].host;
+
+		if (host != standby && strcasecmp(host->key, sender) == 0)
+			return &roles->places[i];
+	}
+	return NULL;
+}
+
+/* Whether no sender between the standby and the primary contradicts that the standby gets the
+   primary's WAL. */
+static bool is_fed(const struct roles *roles, const struct role_place *place)
+{
+	const struct role_place *next = sender_of(roles, place->host);
+
+	/* a chain that is longer than the list is a circle */
+	for (unsigned i = 0; next && i < roles->count; i++) {
+		if (next->host == roles->primary || is_same_server(next->host, roles->primary))
+			return true;
+		if (next->host->evidence.claim != CLAIM_STANDBY ||
+		    next->following != FOLLOWING_YES)
+			return false;
+		next = sender_of(roles, next->host);
+	}
+	return !next;
+}
+
+/* Returns the state that follows from the last answers of the standby and the primary, and writes
+   the reason into host->follows_why. */
+static enum following following_decide(const struct roles *roles, struct role_place *place)
 {
 	struct host *standby = place->host;
-	const struct host_evidence *e = &standby->evidence, *p = &primary->evidence;
+	const struct host_evidence *e = &standby->evidence, *p = &roles->primary->evidence;
 	char here[POSITION_TEXT], there[POSITION_TEXT];
 
-	if (e->position > place->from && place->from > 0 && e->position <= p->position) {
-		place->has_moved = true;
-		if (place->following == FOLLOWING_DIVERGED)
-			place->following = FOLLOWING_UNPROVEN;
-	}
+	if (place->following == FOLLOWING_DIVERGED)
+		return FOLLOWING_DIVERGED;
 	if (e->timeline > p->timeline) {
 		snprintf(standby->follows_why, HOST_WHY,
 			 "its timeline %" PRIu32 " is higher than the primary's %" PRIu32,
@@ -82,14 +141,15 @@ static enum following following_decide(struct role_place *place, const struct ho
 		snprintf(standby->follows_why, HOST_WHY,
 			 "its position %s is beyond the primary's %s",
 			 position_text(e->position, here), position_text(p->position, there));
-		place->has_moved = false;
-		place->from = e->position;
 		return FOLLOWING_DIVERGED;
 	}
-	if (place->following == FOLLOWING_DIVERGED && e->timeline == p->timeline)
-		return FOLLOWING_DIVERGED;
-	if (place->from == 0)
+	if (place->from == 0) {
 		place->from = e->position > p->position ? e->position : p->position;
+	} else if (e->position > place->from && e->position <= p->position &&
+		   place->moves < MOVES_ENOUGH) {
+		place->moves++;
+		place->from = p->position;
+	}
 	/* the next answer of the primary shows whether this is beyond it */
 	if (e->timeline == p->timeline && e->position > p->position &&
 	    place->following != FOLLOWING_YES)
@@ -98,7 +158,11 @@ static enum following following_decide(struct role_place *place, const struct ho
 		snprintf(standby->follows_why, HOST_WHY,
 			 "its timeline is %" PRIu32 ", and the primary's is %" PRIu32, e->timeline,
 			 p->timeline);
-	else if (place->has_moved || standby->is_receiving)
+	else if (!is_fed(roles, place))
+		snprintf(standby->follows_why, HOST_WHY,
+			 "it receives from %.80s, which is not known to follow the primary",
+			 e->sender);
+	else if (place->moves == MOVES_ENOUGH || standby->is_receiving)
 		return FOLLOWING_YES;
 	else
 		snprintf(standby->follows_why, HOST_WHY,
@@ -131,6 +195,18 @@ static void following_note(struct role_place *place, usec_t now)
 	}
 }
 
+void roles_restore_verdicts(struct roles *roles)
+{
+	for (unsigned i = 0; i < roles->count; i++) {
+		struct role_place *place = &roles->places[i];
+
+		place->life = place->host->life;
+		place->following = place->host->followed;
+		place->server_id = place->host->evidence.server_id;
+		place->moves = place->following == FOLLOWING_YES ? MOVES_ENOUGH : 0;
+	}
+}
+
 /* Whether there is a primary that reports where it is. */
 static bool is_comparable(const struct roles *roles)
 {
@@ -146,14 +222,19 @@ void roles_judge_standbys(struct roles *roles, bool has_changed, usec_t now)
 		const struct host *host = place->host;
 		const struct host_evidence *e = &host->evidence;
 
-		if (has_changed || place->life != host->life || e->claim == CLAIM_PRIMARY) {
+		bool is_same_diverged = place->following == FOLLOWING_DIVERGED &&
+					e->server_id > 0 && e->server_id == place->server_id;
+
+		if (has_changed || e->claim == CLAIM_PRIMARY ||
+		    (place->life != host->life && !is_same_diverged)) {
 			place->following = FOLLOWING_PRESUMED;
-			place->has_moved = false;
+			place->moves = 0;
 			place->from = 0;
 		}
+		place->server_id = e->server_id;
 		if (is_comparable(roles) && host != roles->primary && e->claim == CLAIM_STANDBY &&
 		    e->position > 0)
-			place->following = following_decide(place, roles->primary);
+			place->following = following_decide(roles, place);
 		following_note(place, now);
 	}
 }

@@ -79,7 +79,8 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 		places[i].life = old->life;
 		places[i].covers = old->covers;
 		places[i].following = old->following;
-		places[i].has_moved = old->has_moved;
+		places[i].server_id = old->server_id;
+		places[i].moves = old->moves;
 		places[i].from = old->from;
 		places[i].unproven_since = old->unproven_since;
 		places[i].back_at = old->back_at;
@@ -269,11 +270,7 @@ bool roles_restore(struct roles *roles, const char *key, uint32_t timeline, uint
 	roles->timeline = timeline;
 	roles->system = system;
 	roles->last_seen = last_seen;
-	for (unsigned i = 0; i < roles->count; i++) {
-		roles->places[i].life = roles->places[i].host->life;
-		roles->places[i].following = roles->places[i].host->followed;
-		roles->places[i].has_moved = roles->places[i].following == FOLLOWING_YES;
-	}
+	roles_restore_verdicts(roles);
 	roles_decide(roles, now);
 	if (roles->primary == host)
 		roles->changed_at = changed_at;
@@ -369,13 +366,6 @@ static struct host *find_leader(struct roles *roles, usec_t now)
 	else
 		return leader;
 	return NULL;
-}
-
-/* Two addresses of one server. */
-static bool is_same_server(const struct host *a, const struct host *b)
-{
-	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id &&
-	       a->evidence.system_id == b->evidence.system_id;
 }
 
 /* Returns the host that is the primary by the evidence; NULL: none, and roles->why says why. */

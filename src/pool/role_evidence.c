@@ -99,6 +99,7 @@ static void note_position(struct host *host, const struct host_evidence *evidenc
 	e->position_heard = now;
 	host->is_receiving = evidence->receiver > 0 && evidence->receiver == e->receiver;
 	e->receiver = evidence->receiver;
+	text_copy(e->sender, SENDER_TEXT, evidence->sender);
 	if (evidence->claim != CLAIM_PRIMARY)
 		return;
 	if (!host->marks)
@@ -112,6 +113,7 @@ static void forget_position(struct host *host)
 	host->evidence.position = 0;
 	host->evidence.position_at = 0;
 	host->evidence.receiver = 0;
+	host->evidence.sender[0] = '\0';
 	host->is_receiving = false;
 }
 

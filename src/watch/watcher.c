@@ -25,6 +25,7 @@
 
 #include <event2/event.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,13 @@
 #define KEEP_SESSION \
 	" where pg_catalog.current_setting('idle_session_timeout',true) is null or " \
 	"pg_catalog.set_config('idle_session_timeout','0',false)" EQUALS "'0'"
+/* The process id, and, with the rights of pg_read_all_stats and since PostgreSQL 11, the server
+   that feeds it: "4711 db1 5432". */
+#define RECEIVER_PART(name) \
+	"pg_catalog.jsonb_extract_path_text(pg_catalog.to_jsonb(receiver),'" name "')"
+#define RECEIVER \
+	"(select pg_catalog.concat_ws(' ',pid," RECEIVER_PART("sender_host") "," \
+	RECEIVER_PART("sender_port") ") from pg_catalog.pg_stat_wal_receiver receiver)"
 /* Each column is NULL or an error where the host has no answer, and an error only repeats the
    question: a promotion may happen within the query. */
 #define QUESTION \
@@ -65,7 +73,7 @@
 	"pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end," \
 	READ_ONLY "," \
 	"(select system_identifier from pg_catalog.pg_control_system())," \
-	"(select pid from pg_catalog.pg_stat_wal_receiver)," SERVER_IDENTITY KEEP_SESSION
+	RECEIVER "," SERVER_IDENTITY KEEP_SESSION
 /* For servers that refuse the other query: services that imitate PostgreSQL have no WAL
    functions. */
 #define SHORT_QUESTION \
@@ -138,6 +146,28 @@ static bool read_position(const char *text, size_t size, uint64_t *position)
 	return true;
 }
 
+/* Reads "4711" or "4711 db1 5432". A sender with a name that is too long for any host stays
+   unknown. */
+static bool read_receiver(const char *text, size_t size, struct host_evidence *answer)
+{
+	const char *space = memchr(text, ' ', size);
+	const char *last = space ? memrchr(text, ' ', size) : NULL;
+	uint64_t number, port;
+	int length = space ? (int)(last - space) - 1 : 0;
+
+	if (!read_digits(text, space ? (size_t)(space - text) : size, 10, UINT32_MAX, &number))
+		return false;
+	answer->receiver = (uint32_t)number;
+	if (!space)
+		return true;
+	if (length < 1 ||
+	    !read_digits(last + 1, (size_t)(text + size - last - 1), 10, UINT16_MAX, &port))
+		return false;
+	if (length < SENDER_TEXT - 8)
+		snprintf(answer->sender, SENDER_TEXT, "%.*s:%u", length, space + 1, (unsigned)port);
+	return true;
+}
+
 bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answer)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);
@@ -180,8 +210,7 @@ bool watch_read_row(const uint8_t *body, size_t size, struct host_evidence *answ
 			is_read = read_digits(text, length, 10, UINT64_MAX, &answer->system_id);
 			break;
 		case COLUMN_RECEIVER:
-			is_read = read_digits(text, length, 10, UINT32_MAX, &number);
-			answer->receiver = is_read ? (uint32_t)number : 0;
+			is_read = read_receiver(text, length, answer);
 			break;
 		case COLUMN_SERVER:
 			is_read = read_digits(text, length, 10, UINT64_MAX, &answer->server_id);

@@ -72,11 +72,11 @@ def test_a_former_primary_with_a_lower_timeline_is_not_read(scene):
     nodes.start_alone(former)
     weir = weir_of(scene, nodes)
     weir.client()
-    until(lambda: states(weir) == {other.port: "up", former.port: "not following"})
+    until(lambda: states(weir) == {other.port: "up", former.port: "diverged"})
     assert readers(weir) == {"n2"}
     other.execute(ADD, database="p0")
     other.execute(ADD, database="p0")
-    until(lambda: states(weir) == {other.port: "up", former.port: "not following"})
+    until(lambda: states(weir) == {other.port: "up", former.port: "diverged"})
     assert readers(weir) == {"n2"}
 
 
@@ -97,6 +97,51 @@ def test_a_standby_that_tries_to_follow_with_other_wal_is_not_read(scene):
     until(lambda: states(weir) == {other.port: "up", former.port: "not following"})
     for _ in range(20):
         assert readers(weir) == {"n2"}
+
+
+def test_a_standby_of_an_isolated_primary_is_not_read(scene):
+    """n1 lives on as a primary, with the timeline of the new one, and feeds n3. pgweir cannot ask n1."""
+    nodes = begin(scene)
+    former, primary, standby = nodes.nodes
+    with open(former.data + "/pg_hba.conf", "w", encoding="utf-8") as f:
+        f.write("host all,replication postgres 127.0.0.1/32 trust\n")
+    former.execute("SELECT pg_reload_conf()")
+    nodes.stop(primary)
+    former.execute("INSERT INTO t VALUES ('lost')", database="p0")
+    nodes.restart_as_primary(primary)
+    primary.execute(ADD, database="p0")
+    weir = weir_of(scene, nodes)
+    weir.client()
+    until(lambda: states(weir)[standby.port] == "not following")
+    (row,) = [row for row in weir.show("HOSTS") if row["port"] == standby.port]
+    assert row["why"] == "it receives from 127.0.0.1:%d, which is not known to follow the primary" % former.port
+    assert readers(weir) == {"n2"}
+    assert nodes.is_streaming(standby, former)
+    nodes.stop(former)
+    nodes.rejoin(standby, fresh=True)
+    until(lambda: readers(weir) == {"n3"}, "the standby is read")
+
+
+def test_a_former_primary_that_has_crashed_is_not_read(scene):
+    """It replays its own WAL before it answers, and then stands still below the position of the primary."""
+    nodes = begin(scene, standbys=1)
+    former, primary = nodes.nodes
+    nodes.stop(primary)
+    former.execute("CHECKPOINT")
+    for _ in range(3):
+        former.execute(ADD, database="p0")
+    nodes.kill9(former)
+    nodes.restart_as_primary(primary)
+    for _ in range(5):
+        primary.execute(ADD, database="p0")
+    weir = weir_of(scene, nodes)
+    weir.client()
+    nodes.start_alone(former)
+    until(lambda: states(weir) == {primary.port: "up", former.port: "not following"})
+    for _ in range(3):
+        primary.execute(ADD, database="p0")
+        assert readers(weir) == {"n2"}
+    assert former.value(COUNT, database="p0") == 6000
 
 
 def test_standbys_of_all_kinds_are_read(scene):

@@ -55,8 +55,12 @@ TEST(a_primary_and_a_standby)
 
 TEST(the_wal_receiver_of_a_standby)
 {
-	static const struct { const char *text; bool is_read; uint32_t receiver; } cases[] = {
-		{ NULL, true, 0 }, { "4711", true, 4711 }, { "4294967295", true, UINT32_MAX }, { "4294967296", false, 0 }, { "", false, 0 }, { "-1", false, 0 },
+	static const struct { const char *text; bool is_read; uint32_t receiver; const char *sender; } cases[] = {
+		{ NULL, true, 0, "" }, { "4711", true, 4711, "" }, { "4294967295", true, UINT32_MAX, "" }, { "4294967296", false, 0, "" },
+		{ "", false, 0, "" }, { "-1", false, 0, "" }, { "4711 db1 5432", true, 4711, "db1:5432" },
+		{ "4711 ::1 65535", true, 4711, "::1:65535" }, { "4711 /a b 5432", true, 4711, "/a b:5432" },
+		{ "4711 db1 65536", false, 4711, "" }, { "4711 db1", false, 4711, "" }, { "4711 ", false, 4711, "" }, { "4711  5432", false, 4711, "" },
+		{ " db1 5432", false, 0, "" }, { "4711 db1 ", false, 4711, "" },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -66,6 +70,7 @@ TEST(the_wal_receiver_of_a_standby)
 
 		CHECK_INT(watch_read_row(row, make_row(columns, row), &answer), cases[i].is_read);
 		CHECK_INT(answer.receiver, cases[i].receiver);
+		CHECK_TEXT(answer.sender, cases[i].sender);
 	}
 }
 
