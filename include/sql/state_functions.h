@@ -41,7 +41,7 @@ struct state_functions_summary {
 	uint64_t hash;
 	size_t count;			/* of functions with effects */
 	bool is_incomplete;		/* a limit was exceeded */
-	/* false: state_functions_read() returns no bit but TEXT_NOTIFIES for any text */
+	/* false: state_functions_read() returns no bit but those of TEXT_ON_DEMAND for any text */
 	bool changes_something;
 };
 /* The result after the last round. */

@@ -24,7 +24,7 @@ enum {
 	TEXT_HOLDS = 32,		/* HOLD, of DECLARE ... WITH HOLD */
 	TEXT_LOCKS = 64,		/* advisory locks of the session */
 	/* an effect until the session ends: dblink_connect, setseed, SET seed, isn_weak,
-	   replication origins */
+	   replication origins and slots, backups */
 	TEXT_STAYS = 128,
 	TEXT_READS_SEQUENCES = 256,	/* currval or lastval */
 	TEXT_READS_NAMED = 32768,	/* ... currval */
@@ -33,6 +33,8 @@ enum {
 	/* set_config('name', NULL, ...), which resets the parameter */
 	TEXT_SETS_NULL = 131072,
 	TEXT_UNLISTENS = 2048,		/* UNLISTEN, or a query for the channels of the session */
+	/* INSERT, MERGE, COPY, DEFAULT or ALTER: the default of a column may call nextval */
+	TEXT_FILLS = 1 << 19,
 	/* only of functions (sql/state_functions.h), because the command tag shows these effects of
 	   a text of a client */
 	TEXT_LISTENS = 512,		/* LISTEN or UNLISTEN */
@@ -43,13 +45,14 @@ enum {
 	TEXT_ANY_EFFECT = 4096,
 	/* only of texts of clients */
 	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
-	/* INSERT, MERGE, COPY, DEFAULT or ALTER: the default of a column may call nextval */
-	TEXT_FILLS = 1 << 19,
 	/* TEXT_SETS_UNNAMED, because the name in the text is one that pgweir cannot ask for */
 	TEXT_SETS_ODDLY_NAMED = 1 << 21,
 	/* SELECT INTO, which creates a temporary table if search_path begins with pg_temp */
 	TEXT_SELECTS_INTO = 1 << 20,
-	TEXT_OF_CLIENTS = TEXT_BEGINS | TEXT_FILLS | TEXT_SELECTS_INTO
+	TEXT_OF_CLIENTS = TEXT_BEGINS | TEXT_SELECTS_INTO,
+	/* a function with no other effects matters only while a client listens, or in a pool that
+	   reads values of sequences */
+	TEXT_ON_DEMAND = TEXT_NOTIFIES | TEXT_FILLS
 };
 
 /* Receives a name with a dot, in lower case, that SET, RESET or set_config in the text names. */

@@ -9,12 +9,15 @@
 /* Functions of a database that change the state of the session. Promise: while the functions are
    not known, each text may change anything. See session_functions.c. */
 
-/* The known functions of the pool; NULL: no function changes anything, or they are not known. */
+/* The known functions of the pool; NULL: no function changes anything, or they are not known. In a
+   pool that reads values of sequences, a function that inserts a row changes something. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_cache;
 
-	return info && info->functions ? info->functions->in_use : NULL;
+	if (!info || !info->functions)
+		return NULL;
+	return pool->reads_sequences ? info->functions->all : info->functions->in_use;
 }
 
 /* Whether the known functions are up to date. */

@@ -129,7 +129,8 @@ static const char fingerprint[] =
 	" AND NOT t.tgisinternal"
 	" UNION ALL SELECT 4,q.oid,q.xmin::text FROM pg_policy " OF_LASTING("q", "polrelid")
 	" UNION ALL SELECT 5,a.oid,a.xmin::text FROM pg_attrdef " OF_LASTING("a", "adrelid")
-	" UNION ALL SELECT 6,k.oid,k.xmin::text FROM pg_constraint k WHERE k.contype='c' AND "
+	" UNION ALL SELECT 6,k.oid,k.xmin::text FROM pg_constraint k WHERE "
+	"(k.contype='c' OR 'd' IN (k.confdeltype,k.confupdtype)) AND "
 	MINE("k") " AND k.connamespace<>ALL" TEMPORARY
 	" UNION ALL SELECT 7,i.indexrelid,i.xmin::text FROM pg_index " OF_LASTING("i", "indrelid")
 	" AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL)"
@@ -140,20 +141,28 @@ static const char fingerprint[] =
 	" UNION ALL SELECT 11,e.oid,e.xmin::text FROM pg_event_trigger e"
 	" UNION ALL SELECT 12,x.oid,x.xmin::text FROM pg_extension x) AS f;";
 
-/* Functions of PostgreSQL that change the session, or run SQL in a string. */
-static const char dangers[] =
-	"(SELECT p.oid FROM pg_proc p WHERE p.oid<16384 AND p.pronamespace=11 AND (p.proname IN "
-	"('set_config','setseed','ts_stat','ts_rewrite') OR p.proname ~ '_to_xml' OR p.proname ~ "
-	"'^pg_replication_origin_(session|xact)' OR (p.proname ~ '^pg_(try_)?advisory_' AND "
-	"p.proname !~ 'xact')))";
-/* An expression, as a parsed tree, calls one of them. */
-#define PATTERN \
-	"(SELECT concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(d::text,'|'),') " \
-	"') FROM d)"
-#define DANGEROUS(tree) "(" tree ")::text ~ " PATTERN
-
-#define NOTIFIES(tree) \
-	"(" tree ")::text ~ concat('[{]NOTIFY|:funcid ','pg_catalog.pg_notify'::regproc::oid,' ')"
+/*
+ * d: functions of PostgreSQL that change the session, run SQL in a string, or read a value of the
+ * session, with a flag (said_by_flags()). e: for each flag, a pattern that the tree of an
+ * expression or query matches if it has such an effect. The commands 3 and 5 are INSERT and MERGE.
+ */
+static const char effects[] =
+	"WITH d AS MATERIALIZED (SELECT p.oid,CASE WHEN p.proname='nextval' THEN 'q' WHEN "
+	"p.proname='setval' THEN 'v' WHEN p.proname IN ('currval','lastval') THEN 'c' WHEN "
+	"p.proname='pg_notify' THEN 'o' ELSE 'd' END AS flag FROM pg_proc p WHERE p.oid<16384 AND "
+	"p.pronamespace=11 AND (p.proname IN "
+	"('set_config','setseed','ts_stat','ts_rewrite','nextval','setval','currval','lastval','pg_"
+	"notify','pg_backup_start','pg_start_backup') "
+	"OR p.proname ~ '_to_xml' OR p.proname ~ '^pg_replication_origin_(session|xact)' OR "
+	"p.proname ~ '^pg_(create|copy)_.*_replication_slot$' OR (p.proname ~ "
+	"'^pg_(try_)?advisory_' AND p.proname !~ 'xact'))),e AS MATERIALIZED (SELECT "
+	"flag,concat(':(?:funcid|opfuncid|aggfnoid|winfnoid) (?:',string_agg(oid::text,'|'),') ') "
+	"AS pattern FROM d GROUP BY flag UNION ALL VALUES ('o','[{]NOTIFY'),('i',':commandType "
+	"[35] |[{]SETTODEFAULT'),('s',concat(':relid ','pg_settings'::regclass::oid,' '))) ";
+#define PATTERN "(SELECT string_agg(pattern,'|') FROM e)"
+#define EFFECTS(tree) \
+	"CASE WHEN (" tree ")::text ~ " PATTERN \
+	" THEN (SELECT string_agg(flag,'') FROM e WHERE (" tree ")::text ~ pattern) END"
 
 /* Extensions with known functions in C, and their functions that change the session or run SQL in a
    string. */
@@ -213,8 +222,8 @@ enum state_functions_round state_functions_ask(struct state_functions *f,
 		bytes_append_text(sql, end_of_timeout);
 		return STATE_FUNCTIONS_NEXT;
 	}
-	/* 'n', oid, name, flags: functions and views */
-	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
+	/* 'n', oid, name, flags: functions, views and tables with rules */
+	bytes_append_text(sql, effects);
 	bytes_append_text(sql,
 		"(SELECT 'n',p.oid::text," ASCII("p.proname::text") ",concat(CASE WHEN NOT ("
 		IS_READ ") AND p.prokind<>'a' AND NOT (" IS_KNOWN_CODE
@@ -223,39 +232,36 @@ enum state_functions_round state_functions_ask(struct state_functions *f,
 		"(g.aggtransfn,g.aggfinalfn,g.aggcombinefn,g.aggserialfn,"
 		"g.aggdeserialfn,g.aggmtransfn,g.aggminvtransfn,g.aggmfinalfn)) "
 		""
-		"OR " DANGEROUS("p.proargdefaults") " THEN 'd' END) "
+		"THEN 'd' END," EFFECTS("p.proargdefaults") ") "
 		"FROM pg_proc p JOIN pg_language l ON l.oid=p.prolang WHERE " LASTING("p") " LIMIT "
 		ROWS_MOST ") "
-		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",CASE WHEN bool_or("
-		DANGEROUS("r.ev_action") " OR " DANGEROUS("r.ev_qual") ") THEN 'd' "
-		"WHEN bool_or(r.ev_action::text ~ concat(':relid ','pg_settings'::regclass::oid,' "
-		"')) THEN 's' WHEN bool_or(" NOTIFIES("r.ev_action") ") THEN 'o' END "
+		"UNION ALL (SELECT 'n',c.oid::text," ASCII("c.relname::text") ",string_agg("
+		EFFECTS("concat(r.ev_action,r.ev_qual)") ",'') "
 		"FROM pg_rewrite " OF_LASTING("r", "ev_class") " GROUP BY c.oid,c.relname LIMIT "
 		ROWS_MOST ");");
 
 	/* 's', oid, source, nothing. A parsed function has a tree in place of a source, with the
-	   numbers of the functions that it calls. Its definition is requested if it calls a
-	   dangerous function, and if the tree is not so large that PostgreSQL may fail. */
-	bytes_append_format(sql, "WITH d AS MATERIALIZED %s,", dangers);
+	   numbers of the functions that it calls. Its definition is requested if it has an effect,
+	   and if the tree is not so large that PostgreSQL may fail. */
+	bytes_append_text(sql, effects);
 	bytes_append_text(
 		sql,
-		"s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM "
+		",s AS (SELECT p.*,sum(octet_length(p.prosrc)) OVER (ORDER BY p.oid) AS sent FROM "
 		"pg_proc p JOIN pg_language l ON l.oid=p.prolang "
 		"WHERE " LASTING("p") " AND " IS_READ " ORDER BY p.oid LIMIT " ROWS_MOST "),"
 				      "f AS (SELECT s.oid,CASE WHEN s.sent>" SOURCES_SENT
 				      " OR octet_length(s.prosrc)>" SOURCE_MOST
 				      " THEN NULL WHEN s.prosrc<>'' THEN s.prosrc "
-				      "WHEN coalesce(NOT (" DANGEROUS(TREE) " OR " NOTIFIES(
-					      TREE) "),true) THEN ' ' WHEN octet_length(" TREE
-						    ")<=" SOURCE_MOST
-						    " THEN pg_get_functiondef(s.oid) END AS src "
-						    "FROM s) SELECT 's',f.oid::text," ASCII(
-							    "f.src") ",'' FROM f;");
+				      "WHEN coalesce(" TREE " !~ " PATTERN
+				      ",true) THEN ' ' WHEN octet_length(" TREE ")<=" SOURCE_MOST
+				      " THEN pg_get_functiondef(s.oid) END AS src "
+				      "FROM s) SELECT 's',f.oid::text," ASCII(
+					      "f.src") ",'' FROM f;");
 
 	/* 'e', caller or 0, callee, kind of caller: 'f' a function or view, 'w' an object that
-	   writes use, 'r' an object that reads use. 'h', nothing, nothing, 'w' or 'r': such an
-	   object calls a function of PostgreSQL that changes the session. */
-	bytes_append_format(sql, "WITH d AS MATERIALIZED %s ", dangers);
+	   writes use, 'r' an object that reads use. 'h', nothing, flags, 'w' or 'r': the effects of
+	   functions of PostgreSQL that such objects call. */
+	bytes_append_text(sql, effects);
 	bytes_append_text(
 		sql,
 		"(SELECT DISTINCT 'e',(" CALLER ")::text,b.refobjid::text," KIND " FROM " REFERS
@@ -271,23 +277,27 @@ enum state_functions_round state_functions_ask(struct state_functions *f,
 		") AND b.classid IN (1255,2618,3256) AND b.refclassid=1259 "
 		"AND b.refobjid IN (SELECT ev_class FROM pg_rewrite v WHERE v.oid>=16384) AND "
 		"(" CALLER ")<>b.refobjid LIMIT " ROWS_MOST ") ");
+	/* The words of texts that use a default tell that it may draw values; no word tells that a
+	   foreign key uses one. */
 	bytes_append_text(sql,
-		"UNION ALL SELECT 'h','','','r' WHERE EXISTS (SELECT 1 FROM pg_policy q WHERE "
-		DANGEROUS("q.polqual") " OR " DANGEROUS("q.polwithcheck") ") "
-		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.contypid>=16384 AND "
-		DANGEROUS("k.conbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_operator o,d WHERE o.oid>=16384 AND d.oid=o.oprcode) "
-		"OR EXISTS (SELECT 1 FROM pg_cast s,d WHERE d.oid=s.castfunc) "
-		"UNION ALL SELECT 'h','','','w' WHERE EXISTS (SELECT 1 FROM pg_attrdef a WHERE "
-		"a.adrelid>=16384 AND " DANGEROUS("a.adbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_constraint k WHERE k.conrelid>=16384 AND "
-		"k.contype='c' AND " DANGEROUS("k.conbin") ") "
-		"OR EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid>=16384 AND ("
-		DANGEROUS("i.indexprs") " OR " DANGEROUS("i.indpred") ")) "
-		"OR EXISTS (SELECT 1 FROM pg_trigger t WHERE NOT t.tgisinternal AND "
-		DANGEROUS("t.tgqual") ") "
-		"OR EXISTS (SELECT 1 FROM pg_type y WHERE y.oid>=16384 AND "
-		DANGEROUS("y.typdefaultbin") ");");
+		"UNION ALL SELECT DISTINCT 'h',''," EFFECTS("t.tree") ",t.kind FROM ("
+		"SELECT concat(q.polqual,q.polwithcheck) AS tree,'r' AS kind FROM pg_policy q "
+		"UNION ALL SELECT k.conbin::text,CASE WHEN k.contypid>=16384 THEN 'r' ELSE 'w' END "
+		"FROM pg_constraint k WHERE k.contype='c' AND "
+		"(k.contypid>=16384 OR k.conrelid>=16384) "
+		"UNION ALL SELECT concat(i.indexprs,i.indpred),'w' FROM pg_index i "
+		"WHERE i.indrelid>=16384 "
+		"UNION ALL SELECT t.tgqual::text,'w' FROM pg_trigger t "
+		"WHERE NOT t.tgisinternal) AS t "
+		"UNION ALL SELECT DISTINCT 'h','',d.flag,'r' FROM d WHERE "
+		"EXISTS (SELECT 1 FROM pg_operator o WHERE o.oid>=16384 AND o.oprcode=d.oid) "
+		"OR EXISTS (SELECT 1 FROM pg_cast s WHERE s.castfunc=d.oid) "
+		"UNION ALL SELECT DISTINCT 'h','',translate(" EFFECTS("t.tree")
+		",'qvc',''),'w' FROM ("
+		"SELECT a.adbin::text AS tree FROM pg_attrdef a WHERE a.adrelid>=16384 "
+		"UNION ALL SELECT y.typdefaultbin::text FROM pg_type y WHERE y.oid>=16384) AS t "
+		"UNION ALL SELECT 'h','','i','w' WHERE EXISTS (SELECT 1 FROM pg_constraint k "
+		"WHERE k.contype='f' AND 'd' IN (k.confdeltype,k.confupdtype));");
 	bytes_append_text(sql, end_of_timeout);
 	return STATE_FUNCTIONS_NEXT;
 }
@@ -555,6 +565,29 @@ static bool has_flag(const struct function_column *c, char flag)
 	return c->text && c->size > 0 && memchr(c->text, flag, c->size);
 }
 
+/* The effects of the functions of PostgreSQL that a tree calls, and of its commands: see
+   `effects`. */
+static unsigned said_by_flags(const struct function_column *c)
+{
+	static const struct { char flag; unsigned says;
+	} flags[] = {
+		{ 'd', ANYTHING },
+		{ 's', TEXT_SETS },
+		{ 'o', TEXT_NOTIFIES },
+		{ 'q', TEXT_DRAWS },
+		{ 'v', TEXT_DRAWS | TEXT_SETS_VALUES },
+		{ 'c', TEXT_READS_SEQUENCES | TEXT_READS_NAMED },
+		{ 'i', TEXT_FILLS },
+		/* the code is unknown */
+		{ 'x', TEXT_ANY_EFFECT },
+	};
+	unsigned said = 0;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		said |= has_flag(c, flags[i].flag) ? flags[i].says : 0u;
+	return said;
+}
+
 static uint32_t oid_of(const struct function_column *c)
 {
 	uint64_t oid = 0;
@@ -639,12 +672,7 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 		f->is_incomplete |= ++f->functions >= atoi(ROWS_MOST);
 		if (!place.function)
 			return;
-		/* the code is unknown; it calls a function that changes the session; a view of
-		   pg_settings; it may NOTIFY */
-		place.function->said |= (has_flag(&c[3], 'x') ? TEXT_ANY_EFFECT : 0u) |
-					(has_flag(&c[3], 'd') ? ANYTHING : 0u) |
-					(has_flag(&c[3], 's') ? TEXT_SETS : 0u) |
-					(has_flag(&c[3], 'o') ? TEXT_NOTIFIES : 0u);
+		place.function->said |= said_by_flags(&c[3]);
 		bytes_append(&f->oids, &place, sizeof(place));
 		f->failed |= f->oids.failed;
 		f->are_oids_sorted = false;
@@ -659,10 +687,12 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 			note_call(f, from, called);
 		f->is_incomplete |= ++f->edges >= atoi(ROWS_MOST);
 	} else if (has_flag(&c[0], 'h')) {
-		f->writes.said |= has_flag(&c[3], 'w') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED
-						       : 0u;
-		f->reads.said |= has_flag(&c[3], 'r') ? ANYTHING & ~(unsigned)TEXT_SETS_UNNAMED
-						      : 0u;
+		/* a policy may read pg_settings, but not write to it */
+		unsigned says = said_by_flags(&c[2]) & ~(unsigned)TEXT_SETS_UNNAMED &
+				(has_flag(&c[2], 'd') ? ~0u : ~(unsigned)TEXT_SETS);
+
+		f->writes.said |= has_flag(&c[3], 'w') ? says : 0u;
+		f->reads.said |= has_flag(&c[3], 'r') ? says : 0u;
 	}
 }
 
@@ -722,7 +752,7 @@ static void close_callers(struct state_functions *f)
 		if (!e->said)
 			continue;
 		f->sizes[letter_of(e->name)] |= UINT64_C(1) << e->size;
-		f->count += e->said != TEXT_NOTIFIES;
+		f->count += (e->said & ~(unsigned)TEXT_ON_DEMAND) != 0;
 	}
 	/* otherwise each client would need a server of its own */
 	f->reads.said &= ~(unsigned)TEXT_SETS_UNNAMED;
@@ -843,7 +873,8 @@ struct state_functions_summary state_functions_summary(const struct state_functi
 						   .is_incomplete = f->is_incomplete };
 
 	summary.changes_something = f->count > 0 ||
-				    ((f->reads.said | f->writes.said) & ~(unsigned)TEXT_NOTIFIES) ||
+				    ((f->reads.said | f->writes.said) &
+				     ~(unsigned)TEXT_ON_DEMAND) ||
 				    f->is_incomplete;
 	for (const char *at = f->fingerprint; *at; at++)
 		summary.hash = (summary.hash ^ (uint8_t)*at) * UINT64_C(1099511628211);	/* FNV-1a */

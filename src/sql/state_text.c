@@ -311,6 +311,13 @@ static unsigned said_by(const struct lex_token *t)
 		{ BEGINNING("dblink_connect"), TEXT_STAYS },
 		{ BEGINNING("setseed"), TEXT_STAYS },
 		{ WHOLE("isn_weak"), TEXT_STAYS },
+		{ WHOLE("pg_backup_start"), TEXT_STAYS },
+		{ WHOLE("pg_start_backup"), TEXT_STAYS },
+		/* a slot may be temporary */
+		{ WHOLE("pg_create_physical_replication_slot"), TEXT_STAYS },
+		{ WHOLE("pg_create_logical_replication_slot"), TEXT_STAYS },
+		{ WHOLE("pg_copy_physical_replication_slot"), TEXT_STAYS },
+		{ WHOLE("pg_copy_logical_replication_slot"), TEXT_STAYS },
 		{ WHOLE("pg_replication_origin_session_setup"), TEXT_STAYS },
 		{ BEGINNING("pg_replication_origin_xact_"), TEXT_STAYS },
 		{ BEGINNING("pg_temp"), TEXT_TEMPORARY },

@@ -300,6 +300,7 @@ struct text_progress {
 	size_t size;			/* of the text */
 	/* of the functions of the database, plus one; 0: the functions are not known */
 	unsigned readings;
+	const struct state_functions *functions;	/* that are searched for; NULL: none */
 	struct text_calls calls;	/* SEARCH_CALLS */
 	struct text_search searches[SEARCH_WORDS];
 	struct text_reading words;	/* SEARCH_WORDS */
@@ -312,7 +313,7 @@ struct text_progress {
 /* Goes on with the search, or begins it if the text or the functions have changed. `told`: from
    state_text_tells(). */
 static void begin_search(struct text_progress *p, const struct client *c, size_t size,
-			 unsigned told)
+			 enum text_of of, unsigned told)
 {
 	const struct server_info *info = c->pooled.pool->server_cache;
 	unsigned readings = session_functions_are_known(c->pooled.pool)
@@ -324,6 +325,10 @@ static void begin_search(struct text_progress *p, const struct client *c, size_t
 					     .readings = readings,
 					     .calls.is_plain = !(told & TEXT_TELLS_CALLS) &&
 							       size <= SHORT_TEXT };
+	/* a statement with a name may be executed when the pool reads values of sequences */
+	p->functions = of == TEXT_OF_NAMED && info && info->functions
+			       ? info->functions->all
+			       : session_functions_of(c->pooled.pool);
 	p->is_unproven |= readings == 0;
 }
 
@@ -359,9 +364,8 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 			c->session->told = (struct state_names){ { 0 } };
 			c->session->told_of = info->functions->readings;
 		}
-		p->of_functions |= state_functions_read(session_functions_of(c->pooled.pool), s,
-							text, size, &c->session->told,
-							name_parameter, c);
+		p->of_functions |= state_functions_read(p->functions, s, text, size,
+							&c->session->told, name_parameter, c);
 		break;
 	case SEARCH_NOTIFIERS:
 		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
@@ -415,9 +419,10 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 				    "it sets a parameter whose name pgweir cannot keep" :
 				    "it sets a parameter whose name is not in the query");
 	if (said & TEXT_STAYS) {
-		session_keep_server(c, PIN_LIBRARY,
-				    "it uses dblink_connect, setseed, SET seed, isn_weak, a "
-				    "replication origin or LOAD");
+		session_keep_server(
+			c, PIN_LIBRARY,
+			"it uses dblink_connect, setseed, SET seed, isn_weak, a replication "
+			"origin, a replication slot, pg_backup_start or LOAD");
 		/* nothing undoes the effect for another client */
 		if (s->pooled.close_reason == REASON_NONE)
 			s->pooled.close_reason = REASON_STATE_STAYS;
@@ -454,11 +459,10 @@ static bool search_text(struct text_progress *p, struct client *c, const uint8_t
 {
 	if (calls && !session_search(p, SEARCH_CALLS, c, text, size))
 		return false;
-	*tells |= p->is_unproven || session_functions_of(c->pooled.pool) ||
-		  c->pooled.pool->reads_sequences || c->hears;
-	return (!*tells || (session_search(p, SEARCH_WORDS, c, text, size) &&
-			    (!session_functions_of(c->pooled.pool) ||
-			     session_search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
+	*tells |= p->is_unproven || p->functions || c->pooled.pool->reads_sequences || c->hears;
+	return (!*tells ||
+		(session_search(p, SEARCH_WORDS, c, text, size) &&
+		 (!p->functions || session_search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
 	       (!notifies || p->is_unproven || session_search(p, SEARCH_NOTIFIERS, c, text, size));
 }
 
@@ -472,7 +476,7 @@ static NEVER_INLINE enum verdict session_read_text(struct server *s, struct clie
 	/* a statement with a name may fill columns in later links, when the pool reads sequences */
 	bool tells = told & TEXT_TELLS_WORDS || of == TEXT_OF_NAMED;
 
-	begin_search(p, c, size, told);
+	begin_search(p, c, size, of, told);
 	while (!search_text(p, c, text, size, notifies,
 			    told & (TEXT_TELLS_CALLS | TEXT_TELLS_PARENTHESIS), &tells)) {
 		if (p == &short_text && (p = mem_try(sizeof(*p))) != NULL) {

@@ -175,6 +175,8 @@ def test_next_client_gets_a_clean_session(scene, postgres, kind, end, reset):
 
 @pytest.mark.parametrize("make, look", [
     ("SELECT isn_weak(true)", "SELECT '0-393-04002-0'::isbn IS NOT NULL"), ("SELECT pg_replication_origin_session_setup('pins')", "SELECT pg_replication_origin_session_is_setup()"),
+    ("SELECT pg_backup_start('pins', true)", "SELECT (pg_backup_stop(false)).labelfile IS NOT NULL"),
+    ("SELECT pg_create_physical_replication_slot('pins', false, true)", "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE active_pid = pg_backend_pid())"),
     ("SET seed = 0.5", "SELECT random() = %s"), ("SELECT set_config('seed', '0.5', true)", "SELECT random() = %s"),
 ])
 def test_what_no_reset_undoes_stays_with_its_client(scene, postgres, make, look):

@@ -233,11 +233,87 @@ def test_a_kept_value_is_not_told_after_a_newer_one(scene, drawn, after, read, w
     mine.close()
 
 
-def test_a_statement_may_be_older_than_the_first_question_of_its_pool(scene, drawn):
-    drawn.execute("DROP FUNCTION values_of.trace() CASCADE", database="p0")
+DRAWING = {
+    "a view": ("CREATE VIEW draws AS SELECT nextval('filled_id_seq') AS n", ["TABLE draws"]),
+    "a view that sets a value": ("CREATE VIEW draws AS SELECT setval('filled_id_seq', 1000) AS n", ["TABLE draws"]),
+    "a view over a view": ("CREATE VIEW inner_one AS SELECT nextval('filled_id_seq') AS n; CREATE VIEW draws AS SELECT n FROM inner_one", ["TABLE draws"]),
+    "a materialized view": ("CREATE MATERIALIZED VIEW draws AS SELECT nextval('filled_id_seq') AS n WITH NO DATA", ["REFRESH MATERIALIZED VIEW draws"]),
+    "a cursor": ("CREATE VIEW draws AS SELECT nextval('filled_id_seq') AS n", ["BEGIN", "DECLARE c CURSOR FOR TABLE draws", "FETCH c", "COMMIT"]),
+    "a rule": ("CREATE RULE draws AS ON UPDATE TO plain DO ALSO SELECT nextval('filled_id_seq')", ["UPDATE plain SET id = 2"]),
+    "the condition of a rule": ("CREATE RULE draws AS ON UPDATE TO plain WHERE nextval('filled_id_seq') > 0 DO ALSO SELECT 1", ["UPDATE plain SET id = 2"]),
+    "a rule that inserts": ("CREATE RULE draws AS ON UPDATE TO plain DO ALSO INSERT INTO filled (who) VALUES ('rule')", ["UPDATE plain SET id = 2"]),
+    "a rule behind a view": ("CREATE RULE draws AS ON DELETE TO plain DO ALSO SELECT nextval('filled_id_seq'); CREATE VIEW seen AS SELECT id FROM plain",
+                             ["DELETE FROM seen"]),
+    "a function that reads a view": ("CREATE VIEW draws AS SELECT nextval('filled_id_seq') AS n; "
+                                     "CREATE FUNCTION reads() RETURNS bigint LANGUAGE sql AS $$ SELECT n FROM values_of.draws $$", ["SELECT reads()"]),
+    "a parsed function": ("CREATE FUNCTION draws() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT nextval('filled_id_seq'); END", ["SELECT draws()"]),
+    "a parsed function that inserts": ("CREATE FUNCTION adds() RETURNS void LANGUAGE sql BEGIN ATOMIC INSERT INTO filled (who) VALUES ('f'); END",
+                                       ["SELECT adds()"]),
+    "a function that inserts": ("CREATE FUNCTION adds() RETURNS void LANGUAGE sql AS $$ INSERT INTO values_of.filled (who) VALUES ('f') $$", ["SELECT adds()"]),
+    "a trigger that inserts": ("CREATE FUNCTION adds() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO values_of.filled (who) VALUES ('f'); RETURN NULL; END $$; "
+                               "CREATE TRIGGER adds AFTER UPDATE ON plain EXECUTE FUNCTION adds()", ["UPDATE plain SET id = 2"]),
+    "the condition of a trigger": ("CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$; CREATE TRIGGER draws BEFORE UPDATE "
+                                   "ON plain FOR EACH ROW WHEN (nextval('filled_id_seq') > 0) EXECUTE FUNCTION nothing()", ["UPDATE plain SET id = 2"]),
+    "an argument's default": ("CREATE FUNCTION next(n bigint DEFAULT nextval('filled_id_seq')) RETURNS bigint LANGUAGE sql AS $$ SELECT n $$", ["SELECT next()"]),
+    "a policy": ("CREATE POLICY draws ON plain USING (nextval('filled_id_seq') > 0); ALTER TABLE plain ENABLE ROW LEVEL SECURITY; "
+                 "ALTER TABLE plain FORCE ROW LEVEL SECURITY", ["SET ROLE app", "TABLE plain", "RESET ROLE"]),
+    "a table's constraint": ("ALTER TABLE plain ADD CHECK (nextval('filled_id_seq') > 0)", ["UPDATE plain SET id = 2"]),
+    "a domain's constraint": ("CREATE DOMAIN checked AS int CHECK (nextval('filled_id_seq') > 0)", ["SELECT 1::checked"]),
+    "an operator": ("CREATE OPERATOR ### (FUNCTION = nextval, RIGHTARG = regclass)", ["SELECT ### 'filled_id_seq'::regclass"]),
+    "the default of a foreign key": ("CREATE TABLE parent (id bigint PRIMARY KEY); INSERT INTO parent VALUES (1), (2), (3), (4), (5), (6), (7); "
+                                     "CREATE TABLE child (id bigint DEFAULT nextval('filled_id_seq') REFERENCES parent ON DELETE SET DEFAULT); "
+                                     "INSERT INTO child VALUES (1); GRANT ALL ON parent, child TO PUBLIC", ["DELETE FROM parent WHERE id = 1"]),
+}
+
+
+@pytest.mark.parametrize("way", ["query", "asks"])
+@pytest.mark.parametrize("what", list(DRAWING))
+def test_a_kept_value_is_not_told_after_a_definition_has_drawn(scene, drawn, what, way):
+    """None of the client's texts has a word that draws values."""
+    definitions, texts = DRAWING[what]
+    for database in ("p2", "p3"):
+        drawn.execute("DROP FUNCTION values_of.trace() CASCADE", database=database)
+        drawn.execute(definitions + "; GRANT ALL ON ALL TABLES IN SCHEMA values_of TO PUBLIC", database=database)
+        drawn.execute("INSERT INTO plain VALUES (1)", database=database)
+    _, clients = full(scene, drawn, database="p3")
+    mine, others = clients[1], clients[2:]
+    with Client(drawn.port) as direct:
+        direct.login(user="postgres", database="p2")
+        for client in (direct, mine):
+            client.query("INSERT INTO filled VALUES (DEFAULT, 'x')")
+        lose_servers(others)
+        for text in texts:
+            for client in (direct, mine):
+                answer = ask(client, text, "query" if text.startswith(("BEGIN", "COMMIT", "SET", "RESET", "DECLARE", "FETCH")) else way)
+                assert not answer.errors, (text, answer.errors)
+        for _ in range(2):
+            for read in ("SELECT currval('filled_id_seq')", "SELECT lastval()"):
+                expected, got = ask(direct, read, "query"), ask(mine, read, "query")
+                assert got.rows == expected.rows or [e["C"] for e in got.errors] == ["55000"], (read, got.rows, expected.rows)
+            lose_servers(others)
+
+
+def test_a_view_tells_no_value_of_another_client(scene, drawn):
+    drawn.execute("CREATE VIEW told AS SELECT lastval() AS n; GRANT ALL ON told TO PUBLIC", database="p0")
+    weir = scene.weir({"p0": drawn}, pool_mode="transaction", default_pool_size=1, session_state="full")
+    mine, other = [weir.client(database="p0") for _ in range(2)]
+    insert(other)
+    assert mine.query("TABLE told").errors[0]["C"] == "55000"
+    mine.query("BEGIN")
+    own = insert(mine)
+    assert mine.query("TABLE told").value == own
+    mine.query("COMMIT")
+    insert(other)
+    assert mine.query("TABLE told").errors[0]["C"] == "55000"
+
+
+@pytest.mark.parametrize("text", ["INSERT INTO filled VALUES (DEFAULT, 'x') RETURNING id", "SELECT adds()"])
+def test_a_statement_may_be_older_than_the_first_question_of_its_pool(scene, drawn, text):
+    drawn.execute("DROP FUNCTION values_of.trace() CASCADE; CREATE FUNCTION values_of.adds() RETURNS int LANGUAGE sql AS "
+                  "$$ INSERT INTO values_of.filled (who) VALUES ('f') RETURNING id $$", database="p0")
     weir = scene.weir({"p0": drawn}, pool_mode="transaction", default_pool_size=2, session_state="full", query_wait_timeout=20, max_prepared_statements=20)
     mine, *others = [weir.client(database="p0") for _ in range(3)]
-    mine.send(m.parse("INSERT INTO filled VALUES (DEFAULT, 'x') RETURNING id", "inserts") + m.sync())
+    mine.send(m.parse(text, "inserts") + m.sync())
     mine.result()
     assert others[0].query("SELECT lastval()").errors[0]["C"] == "55000"
     for _ in range(3):

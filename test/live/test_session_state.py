@@ -440,6 +440,49 @@ def test_a_function_that_sets(scene, postgres, tenants, text, expected):
         assert shown(mine) == expected
 
 
+LOCKS = "pg_try_advisory_lock(78)"
+DEFINITIONS = {
+    "a view": ("CREATE VIEW locks AS SELECT %s AS l" % LOCKS, "TABLE locks"),
+    "a view over a view": ("CREATE VIEW lock AS SELECT %s AS l; CREATE VIEW locks AS SELECT l FROM lock" % LOCKS, "TABLE locks"),
+    "a rule": ("CREATE RULE locks AS ON UPDATE TO locked DO ALSO SELECT " + LOCKS, "UPDATE locked SET a = 2"),
+    "the condition of a rule": ("CREATE RULE locks AS ON UPDATE TO locked WHERE %s DO ALSO SELECT 1" % LOCKS, "UPDATE locked SET a = 2"),
+    "a default": ("ALTER TABLE locked ADD b bool DEFAULT " + LOCKS, "INSERT INTO locked VALUES (2)"),
+    "the default of a view's column": ("CREATE VIEW seen AS SELECT a, c FROM locked; ALTER VIEW seen ALTER c SET DEFAULT " + LOCKS,
+                                       "INSERT INTO seen VALUES (2)"),
+    "the default of a domain": ("CREATE DOMAIN locks AS bool DEFAULT %s; ALTER TABLE locked ADD b locks" % LOCKS, "INSERT INTO locked VALUES (2)"),
+    "a table's constraint": ("ALTER TABLE locked ADD CHECK (%s IS NOT NULL) NOT VALID" % LOCKS, "UPDATE locked SET a = 2"),
+    "a domain's constraint": ("CREATE DOMAIN locks AS int CHECK (%s IS NOT NULL)" % LOCKS, "SELECT 1::locks"),
+    "a policy": ("CREATE POLICY locks ON locked USING (%s IS NOT NULL); ALTER TABLE locked ENABLE ROW LEVEL SECURITY" % LOCKS, "TABLE locked"),
+    "a policy's check": ("CREATE POLICY locks ON locked USING (true) WITH CHECK (%s IS NOT NULL); ALTER TABLE locked ENABLE ROW LEVEL SECURITY" % LOCKS,
+                         "UPDATE locked SET a = 2"),
+    "the condition of a trigger": ("CREATE TRIGGER locks BEFORE UPDATE ON locked FOR EACH ROW WHEN (%s) "
+                                   "EXECUTE FUNCTION suppress_redundant_updates_trigger()" % LOCKS, "UPDATE locked SET a = 2"),
+    "an argument's default": ("CREATE FUNCTION locks(l bool DEFAULT %s) RETURNS bool LANGUAGE sql AS 'SELECT l'" % LOCKS, "SELECT locks()"),
+    "a parsed function": ("CREATE FUNCTION locks() RETURNS bool LANGUAGE sql BEGIN ATOMIC SELECT %s; END" % LOCKS, "SELECT locks()"),
+    "an operator": ("CREATE OPERATOR ### (FUNCTION = pg_try_advisory_lock, RIGHTARG = bigint)", "SELECT ### 78::bigint"),
+}
+
+
+@pytest.mark.parametrize("what", list(DEFINITIONS))
+def test_a_definition_that_calls_a_built_in_function(scene, postgres, what):
+    """The client takes a lock of its session; the text has no word of it."""
+    definition, text = DEFINITIONS[what]
+    postgres.execute("CREATE SCHEMA definitions; SET search_path = definitions, public; CREATE TABLE locked (a int, c bool); INSERT INTO locked VALUES (1); "
+                     "%s; GRANT ALL ON SCHEMA definitions TO PUBLIC; GRANT ALL ON ALL TABLES IN SCHEMA definitions TO PUBLIC"
+                     % definition, database="p0")
+    try:
+        weir = full(scene, postgres)
+        mine = weir.client(options="-c search_path=definitions,public")
+        other = weir.client()
+        assert not mine.query(text).errors
+        mine.send(m.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 78"))
+        assert mine.result().value == "1"
+        mine.close()
+        assert other.query("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 78").value == "0"
+    finally:
+        postgres.execute("DROP SCHEMA definitions CASCADE", database="p0")
+
+
 def test_a_prepared_call_of_a_function_that_sets(scene, postgres, tenants):
     weir = full(scene, postgres)
     mine, other = weir.client(), weir.client()

@@ -235,8 +235,8 @@ TEST(effects_of_a_source)
 		{ "", "BEGIN RESET app.tenant; END", TEXT_SETS, "app.tenant" },
 		{ "", "UPDATE t SET a = 1", 0, "" },
 		{ "", "UPDATE \"t\" SET a = 1", 0, "" },
-		{ "", "INSERT INTO t (a) VALUES (1) ON CONFLICT DO UPDATE SET a = 1", 0, "" },
-		{ "", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", 0, "" },
+		{ "", "INSERT INTO t (a) VALUES (1) ON CONFLICT DO UPDATE SET a = 1", TEXT_FILLS, "" },
+		{ "", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING", TEXT_FILLS, "" },
 		{ "", "DO E'BEGIN PERFORM \\x73et_config(); END'", TEXT_ANY_EFFECT, "" },
 		{ "", "EXECUTE a", TEXT_ANY_EFFECT, "" },
 		{ "", "SELECT query_to_xml($1, true, true, '')", TEXT_ANY_EFFECT, "" },
@@ -508,9 +508,28 @@ TEST(triggers_apply_to_writing_texts)
 	/* calls in policies apply to every text; they must not pin every client */
 	f = state_functions_new();
 	REQUIRE(f);
-	ROW(f, "h", "", "", "r");
+	ROW(f, "h", "", "d", "r");
 	CHECK(is_complete(f) && state_functions_summary(f).changes_something);
 	CHECK(read_text(f, "SELECT 1") & TEXT_ANY_EFFECT && !(read_text(f, "SELECT 1") & TEXT_SETS_UNNAMED));
+	state_functions_free(&f);
+	/* defaults have the effects of the built-in functions that they call */
+	f = state_functions_new();
+	REQUIRE(f);
+	ROW(f, "n", "1", "seen", "q");
+	ROW(f, "n", "2", "last", "c");
+	ROW(f, "n", "3", "told", "o");
+	ROW(f, "h", "", "qv", "w");
+	CHECK(is_complete(f));
+	CHECK_INT(read_text(f, "TABLE seen"), TEXT_DRAWS);
+	CHECK_INT(read_text(f, "TABLE last"), TEXT_READS_SEQUENCES | TEXT_READS_NAMED);
+	CHECK_INT(read_text(f, "TABLE told"), TEXT_NOTIFIES);
+	CHECK_INT(read_text(f, "UPDATE t SET a = 1"), TEXT_FILLS | TEXT_SETS_VALUES);
+	state_functions_free(&f);
+	/* inserts alone change nothing, unless the pool reads values of sequences */
+	f = with("adds", "t", "INSERT INTO t VALUES (1)");
+	CHECK(!state_functions_summary(f).changes_something && state_functions_summary(f).count == 0);
+	CHECK_INT(read_text(f, "SELECT adds()"), TEXT_FILLS);
+	CHECK_INT(read_text(f, "UPDATE t SET a = 1"), TEXT_FILLS);
 	state_functions_free(&f);
 	/* a function that is not a trigger */
 	f = with("on_write", "", "SELECT set_config('a.b', 'x', false)");

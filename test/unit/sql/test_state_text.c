@@ -51,7 +51,7 @@ static unsigned read_text(const char *text, size_t size)
 		said = 0;
 	}
 	free(copy);
-	return said & ~(unsigned)TEXT_OF_CLIENTS;
+	return said & ~(unsigned)(TEXT_OF_CLIENTS | TEXT_FILLS);
 }
 
 #define CALLED TEXT_SETS
