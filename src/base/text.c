@@ -9,8 +9,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 bool text_copy(char *to, size_t size, const char *from)
@@ -179,9 +181,28 @@ static char *grow_wiped(char *old, size_t used, size_t capacity)
 	return fresh;
 }
 
+int text_open_file(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct statfs system;
+	struct stat file;
+
+	if (fd < 0)
+		return -1;
+	/* /dev/fd/63 of a shell's <(command) is a pipe without a name, which ends */
+	if (fstat(fd, &file) == 0 && S_ISFIFO(file.st_mode) &&
+	    (fstatfs(fd, &system) != 0 || system.f_type != PIPEFS_MAGIC)) {
+		close(fd);
+		errno = ENOTSUP;
+		return -1;
+	}
+	fcntl(fd, F_SETFL, 0);
+	return fd;
+}
+
 char *text_read_file(const char *path, size_t limit, size_t *size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), error = 0;
+	int fd = text_open_file(path), error = 0;
 	struct stat st;
 	size_t used = 0, capacity = 4096;
 	char *text;

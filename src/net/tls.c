@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "base/mem.h"
@@ -388,7 +389,8 @@ static const char *config_string(const struct tls_config *config, int which)
 static bool digest_file(const char *path, unsigned char digest[EVP_MAX_MD_SIZE])
 {
 	EVP_MD_CTX *md = EVP_MD_CTX_new();
-	FILE *file = fopen(path, "re");
+	int fd = text_open_file(path);
+	FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
 	unsigned char part[4096];
 	size_t got;
 	bool ok = md && file && EVP_DigestInit_ex(md, EVP_sha256(), NULL) == 1;
@@ -401,6 +403,8 @@ static bool digest_file(const char *path, unsigned char digest[EVP_MAX_MD_SIZE])
 	mem_wipe(part, sizeof part);
 	if (file)
 		fclose(file);
+	else if (fd >= 0)
+		close(fd);
 	EVP_MD_CTX_free(md);
 	errno = saved;
 	return ok;

@@ -82,6 +82,31 @@ def test_an_unusable_file_changes_nothing(scene):
     assert weir.log().count("nothing is changed because") == 2 and "config file loading failed" not in weir.log()
 
 
+@pytest.mark.parametrize("setting_of", ["auth_file", "auth_hba_file", "password_file", "client_tls_key_file", "pgweir.ini"])
+def test_a_named_pipe_in_place_of_a_file_stops_nothing(scene, directory, authority, setting_of):
+    """No process writes to it: reading it would wait for ever."""
+    path = os.path.join(directory, "replaced")
+    settings = {"client_tls_sslmode": "allow", "client_tls_cert_file": authority.cert("server"), "client_tls_key_file": authority.key("server")}
+    with open(authority.key("server"), encoding="utf-8") as key:
+        contents = {"client_tls_key_file": key.read(), "auth_hba_file": "host all all all trust\n", "password_file": "secret\n"}
+    write(path, contents.get(setting_of, '"app" "secret"\n'))
+    os.chmod(path, 0o600)
+    if setting_of in ("auth_file", "auth_hba_file", "client_tls_key_file"):
+        settings[setting_of] = path
+    if setting_of == "auth_hba_file":
+        settings["auth_type"] = "hba"
+    if setting_of == "password_file":
+        settings["sections"] = {"users": {"other": "password_file=" + path}}
+    weir = watched(scene, **settings)
+    client = weir.client()
+    path = weir.path("pgweir.ini") if setting_of == "pgweir.ini" else path
+    os.mkfifo(path + ".new", 0o600)
+    os.rename(path + ".new", path)
+    weir.wait_log("Operation not supported|it is no regular file")
+    client.send(m.query("one"))
+    assert client.result().value == "one"
+
+
 def test_a_half_written_file_is_not_read(scene):
     weir = watched(scene)
     path, before = weir.path("pgweir.ini"), text_of(weir)

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 TEST(text_copy_reports_truncation)
@@ -178,6 +179,36 @@ TEST(files_are_read_whole_or_not)
 	CHECK_INT(errno, ENOENT);
 	CHECK(!text_read_file("/tmp", 1000000, NULL));
 	CHECK_INT(errno, EISDIR);
+}
+
+/* No process writes to it. */
+TEST(a_named_pipe_is_not_read)
+{
+	char path[64];
+
+	make_file(path, 0);
+	unlink(path);
+	REQUIRE(mkfifo(path, 0600) == 0);
+	errno = 0;
+	CHECK(!text_read_file(path, 10, NULL));
+	CHECK_INT(errno, ENOTSUP);
+	unlink(path);
+}
+
+/* As /dev/fd/63 of a shell's <(command). */
+TEST(a_pipe_without_a_name_is_read_to_its_end)
+{
+	char path[64];
+	int ends[2];
+	char *text;
+
+	REQUIRE(pipe(ends) == 0 && write(ends[1], "abc", 3) == 3);
+	close(ends[1]);
+	snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+	text = text_read_file(path, 10, NULL);
+	CHECK_TEXT(text, "abc");
+	mem_free(text);
+	close(ends[0]);
 }
 
 TEST(an_empty_file_is_an_empty_text)
