@@ -9,8 +9,8 @@ import os
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = "conn backend state watch auth prepared cancel login relay handover core".split()
 
-# played by test/sim/patroni.c, live/test_service.py and unit/state/test_notify.c
-WITHOUT = {"watch/source", "watch/names", "state/notify_order"}
+# played by test/sim/patroni.c and live/test_service.py
+WITHOUT = {"watch/source", "watch/names"}
 
 
 def names(pattern, prefix):
