@@ -3,7 +3,7 @@
 
 #include "backend/welcome.h"
 #include "handover/handover.h"
-#include "sql/statement.h"
+#include "prepared/prepared_record.h"
 
 /*
  * Shared by the files of this room. Each unpack function reads the fields of the pack function with
@@ -14,7 +14,7 @@
 struct handover {
 	struct world *world;
 	struct conf_problems *problems;	/* of the current record */
-	struct known_statement *statements;	/* uthash, by number */
+	struct record_statements statements;	/* that were received */
 	/* the pool of the following servers and clients; NULL: unauthenticated clients, or a pool
 	   that does not exist here */
 	struct pool *pool;
@@ -57,11 +57,10 @@ struct rejected {
 
 /* The state of the old process while it sends the records. */
 struct sender {
-	struct world *world;
 	struct records *to;
 	int patience;
 	struct handover_counts *counts;
-	struct known_statement *sent;	/* statements that have been sent */
+	struct record_statements statements;	/* that have been sent; see statement_send() */
 	/* a statement could not be sent: records->error has the reason */
 	bool is_broken;
 };
@@ -88,17 +87,6 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 /* Take the descriptor. */
 void server_unpack(struct unpack *in, struct handover *handover, int fd);
 void client_unpack(struct unpack *in, struct handover *handover, int fd);
-
-/* handover_prepared.c */
-void known_statement_unpack(struct unpack *in, struct handover *handover);
-void known_statements_free(struct statements *all, struct known_statement **table);
-/* Send the statements of the connection that have not been sent yet, and pack the rest.
-   out->failed: the channel is broken, or no memory. */
-void prepared_server_pack(struct sender *sender, struct bytes *out, const struct server *server);
-void prepared_server_unpack(struct unpack *in, struct handover *handover, struct server *server);
-/* Includes the journal of the client's server, which refers to the client's names. */
-void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *client);
-void prepared_client_unpack(struct unpack *in, struct handover *handover, struct client *client);
 
 static inline void params_or_none_pack(struct bytes *out, const struct params_table *table,
 				       const struct params *set)

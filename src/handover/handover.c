@@ -469,7 +469,7 @@ static bool list_send(struct sender *s, const struct list *list, bool backwards,
 static bool pool_send(struct sender *s, const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
-	struct params_table *table = s->world->params;
+	struct params_table *table = s->statements.world->params;
 	const struct server_info *info = pool->server_cache;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
@@ -526,13 +526,22 @@ const char *handover_refusal(const struct world *w)
 	return NULL;
 }
 
+static bool statement_send(struct record_statements *statements, struct bytes *record)
+{
+	struct sender *s = LIST_OBJECT(statements, struct sender, statements);
+
+	s->is_broken = !records_send(s->to, HANDOVER_STATEMENT, record, -1, s->patience);
+	return !s->is_broken;
+}
+
 bool handover_send(struct world *w, struct records *to, int patience,
 		   struct handover_counts *counts)
 {
-	struct sender s = { .world = w, .to = to, .patience = patience, .counts = counts };
+	struct sender s = { .to = to, .patience = patience, .counts = counts };
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
+	s.statements = (struct record_statements){ .world = w, .send = statement_send };
 	listeners_decide(w);
 	*counts = (struct handover_counts){ .listeners = 0 };
 	world_pack(&out, w);
@@ -556,7 +565,7 @@ bool handover_send(struct world *w, struct records *to, int patience,
 	}
 	sent = sent && records_send(to, HANDOVER_UNAUTHENTICATED, NULL, -1, patience) &&
 	       list_send(&s, &w->pools->unauthenticated[CLIENT_STARTUP], false, client_send_away);
-	known_statements_free(w->statements, &s.sent);
+	record_statements_free(&s.statements);
 	if (!sent)
 		return false;
 	/* pools->clients does not include cancel requests */
@@ -606,7 +615,7 @@ struct handover *handover_begin(struct world *w)
 	struct handover *h = mem_try(sizeof(*h));
 
 	if (h)
-		h->world = w;
+		h->world = h->statements.world = w;
 	return h;
 }
 
@@ -636,7 +645,7 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 		in->bad |= !channel || !predecessors_add(h->world, &channel);
 		return;
 	case HANDOVER_STATEMENT:
-		known_statement_unpack(in, h);
+		record_statement_unpack(in, &h->statements);
 		return;
 	case HANDOVER_DATABASE:
 		database_unpack(in, h);
@@ -705,7 +714,7 @@ static void handover_free(struct handover **place)
 		bytes_wipe(&h->unsent[i].bytes);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		close(h->rejected[i].fd);
-	known_statements_free(h->world->statements, &h->statements);
+	record_statements_free(&h->statements);
 	mem_free(h->unsent);
 	mem_free(h->rejected);
 	mem_free(h->moved);

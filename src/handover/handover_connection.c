@@ -417,7 +417,7 @@ void client_pack(struct sender *sender, struct bytes *out, const struct client *
 	params_or_none_pack(out, w->params, c->params);
 	params_or_none_pack(out, w->params, c->pooled.startup);
 	client_session_pack(out, c);
-	prepared_client_pack(sender, out, c);
+	prepared_client_pack(&sender->statements, out, c);
 	notify_client_pack(out, c);
 }
 
@@ -592,7 +592,7 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 	retry_unpacked(c, is_away, unsent);
 	if (h->server)
 		h->server->pooled.since = opened_since;
-	prepared_client_unpack(in, h, c);
+	prepared_client_unpack(in, &h->statements, c, h->server);
 	notify_client_unpack(in, c);
 }
 
@@ -723,7 +723,7 @@ void server_pack(struct sender *sender, struct bytes *out, const struct server *
 	pack_text(out, s->host);
 	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
 	pack_text(out, s->pooled.host ? s->pooled.host->key : NULL);
-	prepared_server_pack(sender, out, s);
+	prepared_server_pack(&sender->statements, out, s);
 	pack_text(out, listener ? listener->marker : NULL);
 }
 
@@ -868,7 +868,7 @@ void server_unpack(struct unpack *in, struct handover *h, int fd)
 		s->pooled.close_reason = REASON_OBSOLETE;
 	server_session_unpack(in, s);
 	server_address_unpack(in, s);
-	prepared_server_unpack(in, h, s);
+	prepared_server_unpack(in, &h->statements, s);
 	in->bad = in->bad || (state != SERVER_TESTED && state != SERVER_ACTIVE &&
 			       !(ledger_is_empty(&s->ledger) && !s->task && s->status == 'I'));
 	if (in->bad)

@@ -1,15 +1,18 @@
 /*
- * Prepared statements in a handover: the names of a client, the statements of a server, and the
- * journal of operations in progress between them (prepared/statements.c). A server's names for
- * statements contain their numbers and the tag of the connection, so numbers and tag do not change.
+ * Prepared statements in a handover record (handover/handover.c): the names of a client, the
+ * statements of a server, and the journal of operations in progress between them (statements.c). A
+ * server's names for statements contain their numbers and the tag of the connection, so numbers and
+ * tag do not change.
+ *
+ * The old process packs a server and then its client; the new process unpacks them in the same
+ * order. A record refers to a statement by its number, and the record of the statement precedes it.
  *
  * The journal refers to names of the client, including names that are no longer in its table. It
  * stores the index of the name in the client's record; therefore the client's record contains the
  * journal, although the journal belongs to the server.
  */
-#include "handover/handover_parts.h"
+#include "prepared/prepared_record.h"
 
-#include "base/assert.h"
 #include "base/hash.h"
 #include "prepared/statements.h"
 
@@ -37,7 +40,7 @@ struct known_statement {
 };
 
 /* False: no memory. */
-static bool handover_prepared_remember(struct known_statement **table, struct statement *st)
+static bool record_statement_remember(struct known_statement **table, struct statement *st)
 {
 	struct known_statement *known = mem_try(sizeof(*known));
 
@@ -53,76 +56,78 @@ static bool handover_prepared_remember(struct known_statement **table, struct st
 	return true;
 }
 
-void known_statements_free(struct statements *all, struct known_statement **table)
+void record_statements_free(struct record_statements *all)
 {
 	struct known_statement *known, *next;
 
-	HASH_ITER(hh, *table, known, next) {
-		HASH_DEL(*table, known);
-		statement_drop(all, &known->statement);
+	HASH_ITER(hh, all->known, known, next) {
+		HASH_DEL(all->known, known);
+		statement_drop(all->world->statements, &known->statement);
 		mem_free(known);
 	}
 }
 
 /* Sends a statement that has not been sent yet. False: the channel is broken, or no memory. */
-static bool statement_send(struct sender *s, struct statement *st)
+static bool record_statement_send(struct record_statements *all, struct statement *st)
 {
 	struct known_statement *known;
 	struct bytes out = BYTES_EMPTY;
+	bool sent;
 
-	HASH_FIND(hh, s->sent, &st->number, sizeof(st->number), known);
+	HASH_FIND(hh, all->known, &st->number, sizeof(st->number), known);
 	if (known)
 		return true;
-	if (!handover_prepared_remember(&s->sent, st))
+	if (!record_statement_remember(&all->known, st))
 		return false;
-	statement_pack(&out, s->world->params, st);
-	s->is_broken = !records_send(s->to, HANDOVER_STATEMENT, &out, -1, s->patience);
+	statement_pack(&out, all->world->params, st);
+	sent = all->send(all, &out);
 	bytes_free(&out);
-	return !s->is_broken;
+	return sent;
 }
 
-void known_statement_unpack(struct unpack *in, struct handover *h)
+void record_statement_unpack(struct unpack *in, struct record_statements *all)
 {
-	struct world *w = h->world;
+	struct world *w = all->world;
 	struct statement *st = statement_unpack(in, w->params, w->statements);
 	struct known_statement *known = NULL;
 
 	in->bad |= !st;
 	if (!st)
 		return;
-	HASH_FIND(hh, h->statements, &st->number, sizeof(st->number), known);
+	HASH_FIND(hh, all->known, &st->number, sizeof(st->number), known);
 	in->bad |= known != NULL;
 	if (!known)
-		in->bad |= !handover_prepared_remember(&h->statements, st);
+		in->bad |= !record_statement_remember(&all->known, st);
 	statement_drop(w->statements, &st);
 }
 
 /* Returns the statement with the number that follows, without a reference; NULL for 0. An unknown
    number sets in->bad. */
-static struct statement *known_statement(struct unpack *in, const struct handover *h)
+static struct statement *known_statement(struct unpack *in, const struct record_statements *all)
 {
 	uint64_t number = unpack_u64(in);
 	struct known_statement *known = NULL;
 
 	if (number == 0)
 		return NULL;
-	HASH_FIND(hh, h->statements, &number, sizeof(number), known);
+	HASH_FIND(hh, all->known, &number, sizeof(number), known);
 	in->bad |= !known;
 	return known ? known->statement : NULL;
 }
 
 /* Packs the number of the statement, which is sent first unless it has been sent; 0 for NULL. */
-static void number_pack(struct sender *s, struct bytes *out, struct statement *st)
+static void number_pack(struct record_statements *all, struct bytes *out, struct statement *st)
 {
-	out->failed = out->failed || (st && !statement_send(s, st));
+	out->failed = out->failed || (st && !record_statement_send(all, st));
 	pack_u64(out, st ? st->number : 0);
 }
 
 /* ---- a server's set ---- */
 
-static void entry_pack(struct sender *sender, struct bytes *out, const struct prepared_entry *e)
+static void entry_pack(struct record_statements *all, struct bytes *out,
+		       const struct prepared_entry *e)
 {
-	number_pack(sender, out, e->statement);
+	number_pack(all, out, e->statement);
 	bytes_append_u32(out, e->in_flight);
 	bytes_append_u32(out, e->batch);
 	pack_bool(out, e->sent);
@@ -132,7 +137,7 @@ static void entry_pack(struct sender *sender, struct bytes *out, const struct pr
 	pack_bool(out, e->describing);
 }
 
-void prepared_server_pack(struct sender *sender, struct bytes *out, const struct server *s)
+void prepared_server_pack(struct record_statements *all, struct bytes *out, const struct server *s)
 {
 	const struct prepared_server *ps = s->prepared;
 
@@ -142,10 +147,10 @@ void prepared_server_pack(struct sender *sender, struct bytes *out, const struct
 	/* in the order of their last use */
 	bytes_append_u32(out, HASH_COUNT(ps->entries));
 	LIST_EACH(node, &ps->lru)
-		entry_pack(sender, out, LIST_OBJECT(node, struct prepared_entry, lru_link));
+		entry_pack(all, out, LIST_OBJECT(node, struct prepared_entry, lru_link));
 	for (const struct prepared_entry *e = ps->entries; e; e = e->hh.next)
 		if (!e->sent)
-			entry_pack(sender, out, e);
+			entry_pack(all, out, e);
 	pack_u64(out, s->unnamed_of);
 	bytes_append_u32(out, ps->unnamed_number);
 	bytes_append_u32(out, ps->unnamed_in_flight);
@@ -156,9 +161,10 @@ void prepared_server_pack(struct sender *sender, struct bytes *out, const struct
 	pack_blob(out, statement_names_tag(&ps->names), STATEMENT_TAG);
 }
 
-static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps)
+static void entry_unpack(struct unpack *in, struct record_statements *all,
+			 struct prepared_server *ps)
 {
-	struct statement *st = known_statement(in, h);
+	struct statement *st = known_statement(in, all);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	bool sent = unpack_bool(in), confirmed = unpack_bool(in);
 	uint8_t validity = unpack_u8(in);
@@ -179,7 +185,7 @@ static void entry_unpack(struct unpack *in, struct handover *h, struct prepared_
 	e->describing = describing;
 }
 
-void prepared_server_unpack(struct unpack *in, struct handover *h, struct server *s)
+void prepared_server_unpack(struct unpack *in, struct record_statements *all, struct server *s)
 {
 	uint8_t tag[STATEMENT_TAG];
 	struct prepared_server *ps;
@@ -193,7 +199,7 @@ void prepared_server_unpack(struct unpack *in, struct handover *h, struct server
 		return;
 	}
 	for (count = unpack_count(in, ENTRY_PACKED); count > 0 && !in->bad; count--)
-		entry_unpack(in, h, ps);
+		entry_unpack(in, all, ps);
 	s->unnamed_of = unpack_u64(in);
 	ps->unnamed_number = unpack_u32(in);
 	ps->unnamed_in_flight = unpack_u32(in);
@@ -224,7 +230,7 @@ static struct prepared_name *referred(const struct prepared_client *pc,
 
 /* Collects the names of the client's table, then the names that only the journal or the record of
    SQL refers to. False: no memory. */
-static bool handover_prepared_collect(struct names *names, const struct prepared_client *pc,
+static bool record_names_collect(struct names *names, const struct prepared_client *pc,
 				      const struct prepared_server *ps)
 {
 	uint32_t count = (ps ? ps->op_count : 0) + (pc->sql ? pc->sql->count : 0);
@@ -256,7 +262,7 @@ static bool handover_prepared_collect(struct names *names, const struct prepared
 	return true;
 }
 
-static void names_pack(struct sender *sender, struct bytes *out, const struct names *names)
+static void names_pack(struct record_statements *all, struct bytes *out, const struct names *names)
 {
 	bytes_append_u32(out, names->count);
 	bytes_append_u32(out, names->listed);
@@ -265,21 +271,21 @@ static void names_pack(struct sender *sender, struct bytes *out, const struct na
 
 		/* a name has only its terminating NUL, which the key of the table includes */
 		pack_text(out, n->text);
-		number_pack(sender, out, n->sent);
-		number_pack(sender, out, n->confirmed);
-		number_pack(sender, out, n->in_table ? n->original : NULL);
+		number_pack(all, out, n->sent);
+		number_pack(all, out, n->confirmed);
+		number_pack(all, out, n->in_table ? n->original : NULL);
 		bytes_append_u32(out, n->in_flight);
 		bytes_append_u32(out, n->batch);
 		pack_u64(out, n->types);
 	}
 }
 
-static struct prepared_name *name_unpack(struct unpack *in, struct handover *h,
+static struct prepared_name *name_unpack(struct unpack *in, struct record_statements *all,
 					 struct prepared_client *pc)
 {
 	const char *text = unpack_text(in);
-	struct statement *sent = known_statement(in, h), *confirmed = known_statement(in, h),
-			 *original = known_statement(in, h);
+	struct statement *sent = known_statement(in, all), *confirmed = known_statement(in, all),
+			 *original = known_statement(in, all);
 	uint32_t in_flight = unpack_u32(in), batch = unpack_u32(in);
 	uint64_t types = unpack_u64(in);
 	struct prepared_name *n = NULL;
@@ -290,9 +296,9 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h,
 	if (!n)
 		return NULL;
 	if (pc)
-		name_restore(h->world, pc, n, sent, confirmed);
+		name_restore(all->world, pc, n, sent, confirmed);
 	else if (sent)
-		name_set_sent(h->world, n, sent);
+		name_set_sent(all->world, n, sent);
 	n->original = original ? statement_hold(original) : NULL;
 	n->in_flight = in_flight;
 	n->batch = batch;
@@ -303,7 +309,8 @@ static struct prepared_name *name_unpack(struct unpack *in, struct handover *h,
 
 /* ---- the journal ---- */
 
-static void journal_pack(struct sender *sender, struct bytes *out, const struct prepared_server *ps)
+static void journal_pack(struct record_statements *all, struct bytes *out,
+			 const struct prepared_server *ps)
 {
 	uint32_t count = ps ? ps->op_count : 0;
 
@@ -321,7 +328,7 @@ static void journal_pack(struct sender *sender, struct bytes *out, const struct 
 			pack_blob(out, op->text->data ? bytes_front(op->text) : NULL,
 				  bytes_size(op->text));
 		bytes_append_u32(out, op->name ? op->name->handover_index : NO_NAME);
-		number_pack(sender, out, op->statement);
+		number_pack(all, out, op->statement);
 	}
 }
 
@@ -339,7 +346,7 @@ static struct bytes *text_unpack(struct unpack *in)
 	return text;
 }
 
-static void op_unpack(struct unpack *in, struct handover *h, struct prepared_server *ps,
+static void op_unpack(struct unpack *in, struct record_statements *all, struct prepared_server *ps,
 		      struct prepared_name *const *names, uint32_t name_count)
 {
 	uint8_t kind = unpack_u8(in);
@@ -348,7 +355,7 @@ static void op_unpack(struct unpack *in, struct handover *h, struct prepared_ser
 	uint8_t validity = unpack_u8(in);
 	struct bytes *text = unpack_bool(in) ? text_unpack(in) : NULL;
 	uint32_t place = unpack_u32(in);
-	struct statement *st = known_statement(in, h);
+	struct statement *st = known_statement(in, all);
 	struct prepared_op *op;
 
 	in->bad |= kind > OP_LEARN || validity > PARSE_INVALID ||
@@ -450,7 +457,7 @@ static void types_unpack(struct unpack *in, struct unnamed_types *types, uint64_
 	types->meanings = meanings;
 }
 
-void prepared_client_pack(struct sender *sender, struct bytes *out, const struct client *c)
+void prepared_client_pack(struct record_statements *all, struct bytes *out, const struct client *c)
 {
 	const struct prepared_server *ps = c->pooled.link ? server_of(c->pooled.link)->prepared
 							  : NULL;
@@ -460,12 +467,12 @@ void prepared_client_pack(struct sender *sender, struct bytes *out, const struct
 	pack_bool(out, pc != NULL);
 	if (!pc)
 		return;
-	if (!handover_prepared_collect(&names, pc, ps)) {
+	if (!record_names_collect(&names, pc, ps)) {
 		out->failed = true;
 		return;
 	}
-	names_pack(sender, out, &names);
-	journal_pack(sender, out, ps);
+	names_pack(all, out, &names);
+	journal_pack(all, out, ps);
 	sql_pack(out, pc->sql);
 	pack_bool(out, c->names_sql);
 	mem_free(names.items);
@@ -478,30 +485,31 @@ void prepared_client_pack(struct sender *sender, struct bytes *out, const struct
 	bytes_append_u32(out, pc->batch);
 	bytes_append_u32(out, pc->number);
 	bytes_append_u8(out, pc->unnamed_care);
-	types_pack(out, &pc->unnamed_types, sender->world->meanings);
-	types_pack(out, &pc->confirmed_unnamed_types, sender->world->meanings);
+	types_pack(out, &pc->unnamed_types, all->world->meanings);
+	types_pack(out, &pc->confirmed_unnamed_types, all->world->meanings);
 	pack_bool(out, pc->deallocates);
 	pack_u64(out, pc->uncertain_server);
 	bytes_append_u32(out, pc->uncertain_batch);
 }
 
-static void names_and_journal_unpack(struct unpack *in, struct handover *h, struct client *c,
-				     struct prepared_client *pc)
+static void names_and_journal_unpack(struct unpack *in, struct record_statements *all,
+				     struct client *c, struct prepared_client *pc,
+				     struct server *s)
 {
-	struct prepared_server *ps = h->server ? prepared_server_of(h->server) : NULL;
+	struct prepared_server *ps = s ? prepared_server_of(s) : NULL;
 	uint32_t count = unpack_count(in, NAME_PACKED), listed = unpack_u32(in), read = 0;
 	struct prepared_name **names = mem_try(((size_t)count + 1) * sizeof(*names));
 	uint32_t ops;
 
 	in->bad |= !names || listed > count;
 	while (!in->bad && read < count) {
-		names[read] = name_unpack(in, h, read < listed ? pc : NULL);
+		names[read] = name_unpack(in, all, read < listed ? pc : NULL);
 		read += names[read] != NULL;
 	}
 	ops = unpack_count(in, OP_PACKED);
 	in->bad |= ops > 0 && !ps;
 	for (; ops > 0 && !in->bad; ops--)
-		op_unpack(in, h, ps, names, count);
+		op_unpack(in, all, ps, names, count);
 	if (!in->bad)
 		sql_unpack(in, pc, names, count);
 	c->names_sql = unpack_bool(in) && pc->sql;
@@ -523,7 +531,8 @@ static void blob_unpack(struct unpack *in, struct bytes *to)
 	in->bad |= to->failed;
 }
 
-void prepared_client_unpack(struct unpack *in, struct handover *h, struct client *c)
+void prepared_client_unpack(struct unpack *in, struct record_statements *all, struct client *c,
+			    struct server *s)
 {
 	struct prepared_client *pc;
 
@@ -534,7 +543,7 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 		in->bad = true;
 		return;
 	}
-	names_and_journal_unpack(in, h, c, pc);
+	names_and_journal_unpack(in, all, c, pc, s);
 	blob_unpack(in, &pc->text);
 	blob_unpack(in, &pc->confirmed_text);
 	pc->has_text = unpack_bool(in);
@@ -543,8 +552,8 @@ void prepared_client_unpack(struct unpack *in, struct handover *h, struct client
 	pc->batch = unpack_u32(in);
 	pc->number = unpack_u32(in);
 	pc->unnamed_care = unpack_u8(in);
-	types_unpack(in, &pc->unnamed_types, h->world->meanings);
-	types_unpack(in, &pc->confirmed_unnamed_types, h->world->meanings);
+	types_unpack(in, &pc->unnamed_types, all->world->meanings);
+	types_unpack(in, &pc->confirmed_unnamed_types, all->world->meanings);
 	pc->deallocates = unpack_bool(in);
 	pc->uncertain_server = unpack_u64(in);
 	pc->uncertain_batch = unpack_u32(in);

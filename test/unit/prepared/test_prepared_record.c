@@ -11,6 +11,17 @@
 
 static struct records *from, *to;
 
+static bool send_statement(struct record_statements *statements, struct bytes *packed)
+{
+	(void)statements;
+	return records_send(from, HANDOVER_STATEMENT, packed, -1, PATIENCE);
+}
+
+static void sender_begin(void)
+{
+	sender = (struct sender){ .statements = { .world = whole.world, .send = send_statement } };
+}
+
 static void parse(const char *name_and_text, size_t size)
 {
 	whole_say(near, 'P', name_and_text, size);
@@ -27,7 +38,7 @@ static bool begin(void)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	from = records_new(fds[0]);
 	to = records_new(fds[1]);
-	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
+	sender_begin();
 	client = whole_in_transaction(&near, &far);
 	server = whole_last_server();
 	if (!client || !server)
@@ -42,7 +53,7 @@ static bool begin(void)
 
 static void end(void)
 {
-	known_statements_free(whole.world->statements, &sender.sent);
+	record_statements_free(&sender.statements);
 	records_free(&from);
 	records_free(&to);
 	worlds_close();
@@ -57,13 +68,13 @@ static void take_statements(void)
 	/* what earlier calls of pack_server() and pack_client() have sent */
 	while (records_next(to, &r, 0) == RECORDS_OK)
 		;
-	known_statements_free(whole.world->statements, &sender.sent);
-	sender = (struct sender){ .world = whole.world, .to = from, .patience = PATIENCE };
+	record_statements_free(&sender.statements);
+	sender_begin();
 	pack_server();
 	pack_client();
 	while (records_next(to, &r, 0) == RECORDS_OK) {
 		in = unpack_of(r.body, r.size);
-		known_statement_unpack(&in, taking);
+		record_statement_unpack(&in, &taking->statements);
 		CHECK(unpack_is_done(&in));
 	}
 }
@@ -216,7 +227,7 @@ TEST(each_statement_is_sent_once)
 		/* a number is received once, too */
 		for (int i = 0; i < 2; i++) {
 			in = unpack_of(r.body, r.size);
-			known_statement_unpack(&in, taking);
+			record_statement_unpack(&in, &taking->statements);
 			CHECK_INT(in.bad, i);
 		}
 	}
@@ -243,7 +254,7 @@ static bool take_prepared(size_t n)
 	uint8_t *copy = fuzz_copy(bytes_front(&record), n);
 	struct unpack in = unpack_of(copy, n);
 
-	prepared_server_unpack(&in, taking, last_server());
+	prepared_server_unpack(&in, &taking->statements, last_server());
 	free(copy);
 	return unpack_is_done(&in);
 }
@@ -267,7 +278,7 @@ TEST(duplicate_entry)
 {
 	REQUIRE(begin_plain());
 	bytes_consume(&record, bytes_size(&record));
-	prepared_server_pack(&sender, &record, server);
+	prepared_server_pack(&sender.statements, &record, server);
 	CHECK(take_prepared(bytes_size(&record)));
 	CHECK_INT(prepared_server_count(last_server()), 2);
 	CHECK(!take_prepared(bytes_size(&record)));
@@ -277,7 +288,7 @@ TEST(duplicate_entry)
 static void put_entry(uint32_t in_flight, bool sent, bool confirmed, uint8_t validity)
 {
 	bytes_consume(&record, bytes_size(&record));
-	prepared_server_pack(&sender, &record, server);
+	prepared_server_pack(&sender.statements, &record, server);
 	/* the first entry, after two fields and its number */
 	record.data[record.start + 13 + 3] = (uint8_t)in_flight;
 	record.data[record.start + 21] = sent;
@@ -313,7 +324,7 @@ TEST(truncated_client_record)
 	pack_server();
 	bytes_append(&whole_server, bytes_front(&record), bytes_size(&record));
 	bytes_consume(&record, bytes_size(&record));
-	prepared_client_pack(&sender, &record, client);
+	prepared_client_pack(&sender.statements, &record, client);
 	CHECK(!record.failed);
 	bytes_append(&whole_client, bytes_front(&record), bytes_size(&record));
 	for (size_t n = 0; n < bytes_size(&whole_client); n += 3) {
@@ -327,7 +338,7 @@ TEST(truncated_client_record)
 		client_adopt(fresh.world, descriptor());
 		copy = fuzz_copy(bytes_front(&whole_client), n);
 		in = unpack_of(copy, n);
-		prepared_client_unpack(&in, taking, last_client());
+		prepared_client_unpack(&in, &taking->statements, last_client(), taking->server);
 		if (unpack_is_done(&in))
 			UNIT_FAIL("%zu bytes are taken", n);
 		free(copy);
