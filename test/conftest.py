@@ -1,6 +1,8 @@
 """Fixtures: the modules in support/ describe the objects that they return."""
+import collections
 import glob
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -173,8 +175,22 @@ def pytest_runtest_makereport(item, call):
         report.sections.extend(stage.words())
 
 
+def write_times(path, stats):
+    """For test/changed.py: seconds and name of each file, in place of an earlier line of the file."""
+    seconds = collections.Counter()
+    for report in sum(stats.values(), []):
+        if hasattr(report, "duration"):
+            seconds[report.nodeid.split("::")[0]] += report.duration
+    path.touch()
+    rows = {name: line for line in path.read_text(encoding="utf-8").splitlines() for _, name in [line.split("\t")]}
+    rows.update({name: "%.1f\t%s" % (taken, name) for name, taken in seconds.items()})
+    path.write_text("".join(line + "\n" for line in rows.values()), encoding="utf-8")
+
+
 def pytest_terminal_summary(terminalreporter):
     """Leaves the counts for test/run.sh: passed, failed, skipped."""
+    if os.environ.get("PGWEIR_TIMES"):
+        write_times(pathlib.Path(os.environ["PGWEIR_TIMES"]), terminalreporter.stats)
     path = os.environ.get("PGWEIR_COUNTS")
     if path:
         stats = {word: len(terminalreporter.stats.get(word, ())) for word in ("passed", "failed", "error", "skipped")}
