@@ -2,27 +2,33 @@
 #
 # All tests, on a machine with only Debian's base packages: sh test/run.sh [OPTION...] [PYTEST ARGUMENT...]
 #
-#	--build-dir DIR	build there and keep it: the next run with it compiles only what changed
+#	--build-dir DIR	build there and keep it: the next run with it compiles only changed files
 #	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
 #	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the costs of hostile input,
 #			in instructions; an hour of the oracles; the unit tests with clang and of builds without optional features; each fuzz target for three
 #			seconds; and static analysis (test/analysis.sh), each tool one item
+#	--changed	in three minutes, what can notice the difference to main, or on main the last commit: unit tests of the rooms, the tests of
+#			the tree, and the scenes that test/changed.py chooses; it says what is left out. Kept in /var/tmp without --build-dir
 #	--times N	repeats the pytest part N times: for tests that fail occasionally
-#	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ...
+#	anything else	goes to pytest: -k EXPRESSION, wire/test_cancel.py, -n 0 -x ... Then only the scenes run
 #
 # As root, or with sudo for the packages. Builds outside the source tree: with sanitizers, by gcc and by clang, and once as for an
 # installation. These tests run:
 #
-#	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc, with --deep of clang as well
-#	simulated worlds (test/sim)			gcc
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
-#	the oracles of texts (test/oracle.sh)		gcc, with programs of their own
 #	test/live, tests that depend on the server	clang, PostgreSQL 18; with --deep nearly all of test/live
+#	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc, with --deep of clang as well
+#	simulated worlds (test/sim)			gcc
+#	the oracles of texts (test/oracle.sh)		gcc, with programs of their own
 #
 # With --deep test/wire runs with clang's binary as well. The last line counts all tests; the status is 0 only if none failed.
+#
+# A scene mostly waits: for a process to start, for a timeout, for a row of SHOW. Therefore three scenes for each processor run at once,
+# and the other compilations, the unit tests and the simulated worlds run beside them at a low priority. Each of these is a job (begin, join)
+# with an output of its own, which is printed when the job has ended.
 set -eu
 
 top=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,9 +38,11 @@ keep=no
 clang=yes
 newest=yes
 times=1
+changed=no
 take_option() {
 	taken=1
 	case $1 in
+	--changed) changed=yes newest=no ;;
 	--keep) keep=yes ;;
 	--no-clang) clang=no ;;
 	--no-18) newest=no ;;
@@ -62,7 +70,9 @@ say() {
 passed=0
 failed=0
 skipped=0
-fuzzing=
+job=main
+# before a command that must not slow down the scenes
+polite=
 
 # STATUS: the last line, and the end.
 finish() {
@@ -72,17 +82,67 @@ finish() {
 	exit
 }
 
+# PID: ends a process and all that it has started.
+end_family() {
+	for child in $(pgrep -P "$1"); do
+		end_family "$child"
+	done
+	kill "$1" 2>/dev/null || :
+}
+
+# JOB FUNCTION...: runs the function beside the next commands, until `join JOB`. Its output and its counts go to files.
+begin() {
+	begun=$1
+	shift
+	(
+		job=$begun passed=0 failed=0 skipped=0 exit_steps=:
+		trap run_exit_steps EXIT
+		trap 'exit 143' TERM
+		"$@"
+		echo "$passed $failed $skipped" >"$room/$job.counts"
+	) >"$room/$begun.out" 2>&1 &
+	eval "pid_$begun=$!"
+	at_exit "[ -z \"\$pid_$begun\" ] || end_family \$pid_$begun"
+}
+
+# JOB: waits for its end, prints its output and adds its counts. An end before the counts is a failure.
+join() {
+	eval "wait \"\$pid_$1\"" || :
+	eval "pid_$1="
+	cat "$room/$1.out"
+	[ -s "$room/$1.counts" ] || echo 0 1 0 >"$room/$1.counts"
+	read -r good bad left <"$room/$1.counts"
+	passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + left))
+	[ "$bad" = 0 ]
+}
+
 # WHAT COMMAND...: runs the command as the account; its output is shown only on failure, which counts as one failed test.
 step() {
 	what=$1
 	shift
-	if as_account "$@" >"$room/step.log" 2>&1; then
+	if as_account "$@" >"$room/step.$job.log" 2>&1; then
 		return 0
 	fi
-	grep -v '^  [A-Z]* *[^ ]*$' "$room/step.log" | tail -n 60
+	grep -v '^  [A-Z]* *[^ ]*$' "$room/step.$job.log" | tail -n 60
 	say "FAILED: $what"
 	failed=$((failed + 1))
 	return 1
+}
+
+# NAME COMMAND...: a script with counts in its last line, as this script has them.
+script() {
+	log=$room/$1.log
+	shift
+	"$@" >"$log" 2>&1 && status=0 || status=1
+	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" | tail -n 1)
+	# an end before the count is not a success
+	counts=${counts:-0 1}
+	good=${counts% *} bad=${counts#* }
+	if [ "$status" != 0 ]; then
+		tail -n 60 "$log"
+		[ "$bad" != 0 ] || bad=1
+	fi
+	passed=$((passed + good)) failed=$((failed + bad))
 }
 
 # DIRECTORY: adds up the counts of the programs of `make check`; a program that crashed before its count is one failure.
@@ -103,40 +163,33 @@ count_units() {
 	done
 }
 
-# Waits for fuzz.sh. Its last line counts targets.
-count_fuzzing() {
-	wait "$fuzzing" || grep -v ': passed' "$room/fuzz.log" | tail -n 40
-	fuzzing=
-	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/fuzz.log" | tail -n 1)
-	# an end before the count is not a success
-	counts=${counts:-0 1}
-	passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
-}
-
-# NAME CONFIGURE-OPTION...: builds in $builds/NAME.
+# NAME TARGET CONFIGURE-OPTION...: builds in $builds/NAME.
 build() {
 	build=$builds/$1
-	shift
+	target=$2
+	shift 2
 	as_account mkdir -p "$build"
 	if [ ! -e "$build/config.status" ]; then
 		step "configure" sh -c 'cd "$1" && shift && exec "$@"' sh "$build" ../source/configure -q "$@" || return 1
 	fi
-	step "make" make -s -C "$build" -j"$(nproc)"
+	# shellcheck disable=SC2086
+	step "make" $polite make -s -C "$build" -j"$(nproc)" "$target"
 }
 
-# NAME CONFIGURE-OPTION...: builds in $builds/NAME, then builds and runs the unit tests there.
-build_and_check() {
-	build "$@" || return 1
+# NAME MAKE-ARGUMENT...: builds and runs the unit tests in $builds/NAME, where pgweir is built.
+check() {
+	build=$builds/$1
+	shift
 	rm -f "$build"/test/unit/*/*.trs "$build"/test/fuzz/*.trs
 	before=$failed
-	as_account make -s -k -C "$build" -j"$(nproc)" check LOG_COMPILER=timeout LOG_FLAGS=300 \
-		>"$room/check.log" 2>&1 && status=0 || status=1
+	# shellcheck disable=SC2086
+	as_account $polite make -s -k -C "$build" -j"$(nproc)" check LOG_COMPILER=timeout LOG_FLAGS=300 "$@" \
+		>"$room/check.$job.log" 2>&1 && status=0 || status=1
 	count_units "$build"
 	if [ "$status" != 0 ] && [ "$failed" = "$before" ]; then
-		tail -n 60 "$room/check.log"
+		tail -n 60 "$room/check.$job.log"
 		say "FAILED: make check"
 		failed=$((failed + 1))
-		return 1
 	fi
 }
 
@@ -144,7 +197,7 @@ build_and_check() {
 build_variants() {
 	for variant in without-pam without-ldap without-systemd disable-lto; do
 		say "The same with --$variant"
-		build_and_check "$variant" CC=gcc CFLAGS=-O1 --enable-werror "--$variant" || :
+		build "$variant" all CC=gcc CFLAGS=-O1 --enable-werror "--$variant" && check "$variant" || :
 	done
 	step "a simple service without libsystemd" grep -x Type=simple "$builds/without-systemd/etc/pgweir.service" || :
 }
@@ -196,16 +249,11 @@ start_neighbour() {
 	export PGWEIR_NEIGHBOUR
 }
 
-# NAME FIRST: 25 simulated worlds with the pgweir of $builds/NAME.
+# NAME FIRST COUNT: simulated worlds with the pgweir of $builds/NAME. Each counts as a test.
 simulate_some() {
-	as_account env TMPDIR="$room/tmp" timeout 300 "$builds/$1/test/sim/sim" --from "$2" --worlds 25 --minutes 3 >"$room/sim.$2.log" 2>&1
-}
-
-# FIRST COMMAND...: counts the worlds from FIRST on, when the command succeeds.
-count_worlds() {
-	log=$room/sim.$1.log
-	shift
-	if "$@"; then
+	log=$room/sim.$2.log
+	# shellcheck disable=SC2086
+	if as_account $polite env TMPDIR="$room/tmp" timeout 600 "$builds/$1/test/sim/sim" --from "$2" --worlds "$3" --minutes 3 >"$log" 2>&1; then
 		passed=$((passed + $(sed -n 's/^\([0-9]*\) worlds, .*/\1/p' "$log")))
 		return
 	fi
@@ -214,29 +262,43 @@ count_worlds() {
 	failed=$((failed + 1))
 }
 
-# The oracles of what texts do, which count as we do: a minute with always the same seed, or an hour with a new one.
+# NAME: simulated worlds, always the same ones, on two processors: test/sim.sh draws others.
+simulate() {
+	# shellcheck disable=SC2086
+	step "make test/sim/sim" $polite make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
+	begin worlds simulate_some "$1" 1 25
+	simulate_some "$1" 26 25
+	join worlds || :
+}
+
+# The oracles of texts: a minute with always the same seed, or an hour with a new one.
 ask_oracles() {
-	say "The oracles of texts and of sessions"
 	if [ "${PGWEIR_ROUNDS-}" = full ]; then
 		set -- --all --minutes 60
 	else
 		set -- --minutes 1 --seed 1
 	fi
-	sh "$top/test/oracle.sh" --in "$builds/gcc" --build-dir "$builds/oracles" "$@" >"$room/oracle.log" 2>&1 && asked=0 || asked=1
-	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/oracle.log" | tail -n 1)
-	# an end before the count is not a success
-	counts=${counts:-0 1}
-	[ "$asked" = 0 ] || tail -n 40 "$room/oracle.log"
-	passed=$((passed + ${counts% *})) failed=$((failed + ${counts#* }))
+	script oracle sh "$top/test/oracle.sh" --in "$builds/gcc" --build-dir "$builds/oracles" "$@"
 }
 
-# NAME: simulated worlds, always the same ones, on two processors: test/sim.sh draws others. Each counts as a test.
-simulate() {
-	step "make test/sim/sim" make -s -C "$builds/$1" -j"$(nproc)" test/sim/sim || return 0
-	simulate_some "$1" 1 &
-	half=$!
-	count_worlds 26 simulate_some "$1" 26
-	count_worlds 1 wait "$half"
+# The tests that need only gcc's build, and are not scenes.
+test_alone() {
+	check gcc
+	say "Unit tests have run"
+	simulate gcc
+	say "Simulated worlds have run"
+	ask_oracles
+	say "The oracles of texts and of sessions have been asked"
+}
+
+# The second compiler, and pgweir as it is meant to be installed. Without code for a link that does not optimise, which takes half of the time.
+build_others() {
+	if [ "$clang" = yes ]; then
+		build clang all CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || return 0
+		say "Built with clang and sanitizers"
+	fi
+	build fast pgweir CC=gcc CFLAGS="-O2 -fno-fat-lto-objects" --enable-werror || return 0
+	say "Built as it is meant to be installed"
 }
 
 # NAME PYTEST-ARGUMENT...: runs the tests with the binary of $builds/NAME, and the server in $server. Sets `ran`, the status of pytest.
@@ -246,8 +308,9 @@ scenes() {
 	rm -f "$room/counts"
 	ran=0
 	as_account sh -c 'cd "$1" && shift && exec "$@"' sh "$builds/source/test" \
-		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_STOCK="$stock" PGWEIR_PGBOUNCER="$newer" PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" \
-		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n 3 "$@" || ran=$?
+		env TMPDIR="$room/tmp" PGWEIR="$binary" PGWEIR_PGBIN="$server" PGWEIR_STOCK="$stock" PGWEIR_PGBOUNCER="$newer" \
+		PGWEIR_FAST="$builds/fast/pgweir" PGWEIR_COUNTS="$room/counts" PGWEIR_TIMES="$builds/times" \
+		PYTHONDONTWRITEBYTECODE=1 "$builds/venv/bin/python" -m pytest -q --tb=short -n "$workers" "$@" || ran=$?
 	bad=0
 	if [ -s "$room/counts" ]; then
 		read -r good bad left <"$room/counts"
@@ -257,84 +320,98 @@ scenes() {
 	if [ "$ran" != 0 ] && [ "$ran" != 5 ] && [ "$bad" = 0 ]; then
 		failed=$((failed + 1))
 	fi
+	[ "$ran" = 5 ] || selected=yes
 }
 
-# The tools of test/analysis.sh, which counts them as we do.
-analyse() {
-	say "Static analysis"
-	sh "$top/test/analysis.sh" >"$room/analysis.log" 2>&1 && analysed=0 || analysed=1
-	counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$room/analysis.log" | tail -n 1)
-	good=${counts% *} bad=${counts#* }
-	if [ "$analysed" != 0 ]; then
-		tail -n 60 "$room/analysis.log"
-		[ "${bad:-0}" != 0 ] || bad=1
+# The tests that can notice the change: test/changed.py chooses them.
+test_changed() {
+	/usr/bin/python3 "$top/test/changed.py" --workers "$workers" --times "$builds/times" >"$room/changed" 2>"$room/changed.log" || {
+		cat "$room/changed.log"
+		say "FAILED: changed.py"
+		failed=$((failed + 1))
+		return
+	}
+	begin alone test_changed_alone
+	say "Scenes that the change can touch, and the tests of the tree"
+	server=
+	# shellcheck disable=SC2046
+	scenes gcc $(cd "$top/test" && printf '%s ' test_*.py) $(sed -n 's/^scene //p' "$room/changed")
+	join alone || :
+	sed -n 's/^note //p' "$room/changed"
+}
+test_changed_alone() {
+	programs=$(sed -n 's/^unit //p' "$room/changed")
+	if [ -n "$programs" ]; then
+		# shellcheck disable=SC2086
+		check gcc check_PROGRAMS="$(echo $programs) doc/gendoc" TESTS="$(echo $programs)"
+		say "Unit tests of the changed rooms have run"
 	fi
-	passed=$((passed + ${good:-0}))
-	failed=$((failed + ${bad:-0}))
+	if grep -qx worlds "$room/changed"; then
+		step "make test/sim/sim" $polite make -s -C "$builds/gcc" -j"$(nproc)" test/sim/sim || return 0
+		simulate_some gcc 1 8
+		say "Simulated worlds have run"
+	fi
+}
+
+# The packages and programs that only the scenes need.
+install_packages() {
+	# shellcheck disable=SC2086
+	setup_packages $SCENE_PACKAGES
+	stock_pgbouncer >/dev/null
+	newer_pgbouncer >/dev/null
+}
+install_python() {
+	if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"; then
+		step "python3 -m venv" /usr/bin/python3 -m venv --clear "$builds/venv" || return 0
+		step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir \
+			-r "$builds/source/test/requirements.txt" || return 0
+		# the package requires versions that are too old to build; the versions in requirements.txt work as well
+		step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir --no-deps \
+			"prometheus-pgbouncer-exporter==2.1.2" || return 0
+		as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
+	fi
+	[ "$newest" = no ] || postgres_18 >/dev/null
 }
 
 # ---- Requirements
 
+# the first builds with these, while the others are installed
+SCENE_PACKAGES="clang libclang-rt-dev strace valgrind openssl php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger
+	pg-activity pgtop prometheus-pgbouncer-exporter prometheus chromium chromium-driver patroni etcd-server
+	systemd libseccomp2 sqlsmith libpg-query-dev bzip2"
 # shellcheck disable=SC2086
-setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev clang libclang-rt-dev strace valgrind procps postgresql openssl \
-	python3-venv ca-certificates php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger pg-activity pgtop prometheus-pgbouncer-exporter \
-	prometheus chromium chromium-driver patroni etcd-server \
-	systemd libseccomp2 sqlsmith libpg-query-dev bzip2 xz-utils
+setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev postgresql procps python3-venv ca-certificates xz-utils
 postgres_find
 setup_room
 if [ "$keep" = yes ]; then
 	# the step that removes the room finds nothing under the old name
 	at_exit "mv '$room' '$room.kept' && echo 'Kept: $room.kept' >&2"
 fi
+if [ "$changed" = yes ] && [ -z "$builds" ]; then
+	builds=/var/tmp/pgweir-changed.$(id -un)
+	[ ! -e "$builds" ] || [ "$(stat -c %U "$builds")" = "$account" ] || fail "$builds belongs to another user" "--build-dir DIR"
+fi
 setup_builds
+as_account mkdir -p "$room/tmp"
 
-# ---- The source, compiled three times
+# ---- The source, and the binary of most tests
 
-say "Building with gcc and sanitizers, unit tests"
+say "Building with gcc and sanitizers"
 rm -rf "$builds/source"
 (
 	room=$builds
 	setup_copy source
 )
+begin packages install_packages
+begin python install_python
 step "autoreconf" sh -c 'cd "$1" && autoreconf -fi' sh "$builds/source" || finish
 # debugging information as far as a sanitizer's report needs it: more of it makes a third of the compiler's work
-build_and_check gcc CC=gcc CFLAGS="-O1 -g1" --enable-sanitizers --enable-werror || finish
-if [ "$clang" = yes ] && [ "${PGWEIR_ROUNDS-}" = full ]; then
-	# in parallel with the compilers, at low priority
-	nice -n 10 sh "$top/test/fuzz.sh" --seconds 3 --seed 1 --jobs 2 --build-dir "$builds/fuzz" >"$room/fuzz.log" 2>&1 &
-	fuzzing=$!
-	at_exit '[ -z "$fuzzing" ] || kill "$fuzzing" 2>/dev/null'
-fi
-if [ "$clang" = yes ]; then
-	if [ "${PGWEIR_ROUNDS-}" = full ]; then
-		say "The same with clang"
-		build_and_check clang CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || finish
-	else
-		say "Building with clang and sanitizers"
-		build clang CC=clang CFLAGS="-O0 -g1" --enable-sanitizers --enable-werror || finish
-	fi
-fi
-say "Building as it is meant to be installed"
-build fast CC=gcc CFLAGS=-O2 --enable-werror || finish
-[ "${PGWEIR_ROUNDS-}" != full ] || build_variants
-
-if [ -n "$fuzzing" ]; then
-	say "Fuzzing each target for 3 seconds"
-	count_fuzzing
-fi
+build gcc all CC=gcc CFLAGS="-O1 -g1" --enable-sanitizers --enable-werror || finish
+polite="nice -n 10"
+join packages || finish
+join python || finish
 
 # ---- The binary, on the wire and in front of PostgreSQL
-
-if ! as_account cmp -s "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"; then
-	say "Installing what Python needs into a virtual environment"
-	step "python3 -m venv" /usr/bin/python3 -m venv --clear "$builds/venv" || finish
-	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir \
-		-r "$builds/source/test/requirements.txt" || finish
-	# the package requires versions that are too old to build; the versions in requirements.txt work as well
-	step "pip install" "$builds/venv/bin/pip" install -q --disable-pip-version-check --no-cache-dir --no-deps \
-		"prometheus-pgbouncer-exporter==2.1.2" || finish
-	as_account cp "$builds/source/test/requirements.txt" "$builds/venv/requirements.txt"
-fi
 
 # These settings act on pgweir's own side, whatever the server is.
 same_for_all="test_settings_listen test_settings_log test_settings_queue test_settings_sizes test_settings_timeouts
@@ -342,51 +419,73 @@ same_for_all="test_settings_listen test_settings_log test_settings_queue test_se
 	test_packaging"
 # These scenes depend little on the server: with clang's binary and PostgreSQL 18 they run with --deep only.
 [ "${PGWEIR_ROUNDS-}" = full ] || same_for_all="$same_for_all
-	test_busy_poll test_chaos test_chaos_nodes test_failover_planned test_failover_sudden test_file_access test_hba test_hba_expressions test_http_page test_reasons test_rolling_restart test_secret_sources
-	test_secret_warnings test_settings_databases test_settings_modes test_settings_servers test_takeover test_tls_client test_tools
-	test_traps_console"
+	test_auth_query test_busy_poll test_chaos test_chaos_nodes test_client_gone test_documents test_failover test_failover_planned
+	test_failover_sudden test_file_access test_following test_hba test_hba_expressions test_host_settings test_host_traps test_http_page
+	test_login_client test_modes_drivers test_nodes test_prepared_drivers test_query_stats test_reasons test_rolling_restart
+	test_secret_sources test_secret_warnings test_service test_session_link test_settings_databases test_settings_modes
+	test_settings_servers test_takeover test_tls_client test_tools test_traps_console"
 
 # Bounds on the cost of hostile input: valgrind counts each instruction, which takes minutes.
 for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --deselect=guard/test_startup_packets.py
 	--deselect=guard/test_unknown_users.py"
 [ "${PGWEIR_ROUNDS-}" != full ] || for_deep=
 
-# Tests that count instructions or memory, read the source, or compare with PgBouncer.
-for_gcc="--deselect=guard --deselect=pgbouncer --deselect=test_walls.py --deselect=test_security.py --deselect=test_compatibility.py
-	--deselect=test_traps.py --deselect=test_corpus.py --deselect=test_log_words.py --deselect=test_ignored.py"
+# Tests that compare with PgBouncer, or read the source.
+for_gcc="--deselect=pgbouncer $(cd "$top/test" && printf -- '--deselect=%s ' test_*.py)"
 
-as_account mkdir -p "$room/tmp"
-start_neighbour
-say "Simulated worlds"
-simulate gcc
-ask_oracles
 stock=$(stock_pgbouncer) || failed=$((failed + 1))
 newer=$(newer_pgbouncer) || failed=$((failed + 1))
-server=
+server_18=
+[ "$newest" = no ] || server_18=$(postgres_18) || failed=$((failed + 1))
+start_neighbour
+workers=$((3 * $(nproc)))
+if [ "$changed" = yes ]; then
+	test_changed
+	finish
+fi
+begin others build_others
+[ $# != 0 ] || begin alone test_alone
 turn=0
 while [ "$turn" -lt "$times" ]; do
 	turn=$((turn + 1))
+	selected=no
+	server=
 	say "Scenes on the wire, and with a real PostgreSQL$([ "$times" = 1 ] || echo " ($turn of $times)")"
-	# shellcheck disable=SC2086
-	scenes gcc $for_deep "$@"
-	if [ "$ran" = 5 ]; then
-		failed=$((failed + 1))
-	fi
+	scenes gcc --deselect=guard "$@"
+	[ "$turn" != 1 ] || join others || finish
+	say "Bounds for the installed binary"
+	# shellcheck disable=SC2046,SC2086
+	scenes gcc $for_deep $for_gcc --deselect=wire --deselect=live "$@"
 	# the second compiler and the second server in one: each has had its own differences, but none that needed both
-	[ "$newest" = no ] || server=$(postgres_18) || failed=$((failed + 1))
 	second=gcc
 	[ "$clang" = no ] || second=clang
+	server=$server_18
 	if [ "$second" = clang ] || [ -n "$server" ]; then
 		say "What depends on the server, with $second's binary$([ -z "$server" ] || echo " and PostgreSQL 18")"
 		# shellcheck disable=SC2046,SC2086
-		scenes "$second" $for_gcc --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
+		scenes "$second" $for_gcc --deselect=guard --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 	fi
 	server=
 	if [ "${PGWEIR_ROUNDS-}" = full ] && [ "$clang" = yes ]; then
 		say "Scenes on the wire with clang's binary"
 		# shellcheck disable=SC2086
-		scenes clang $for_gcc --deselect=live --deselect=wire/test_memory_runs_out.py "$@"
+		scenes clang $for_gcc --deselect=guard --deselect=live --deselect=wire/test_memory_runs_out.py "$@"
 	fi
+	[ "$selected" = yes ] || failed=$((failed + 1))
 done
-[ "${PGWEIR_ROUNDS-}" != full ] || analyse
+[ $# != 0 ] || join alone || :
+
+# ---- At full size
+
+if [ "${PGWEIR_ROUNDS-}" = full ]; then
+	if [ "$clang" = yes ]; then
+		say "Unit tests with clang"
+		check clang
+		say "Fuzzing each target for 3 seconds"
+		script fuzz sh "$top/test/fuzz.sh" --seconds 3 --seed 1 --jobs 2 --build-dir "$builds/fuzz"
+	fi
+	build_variants
+	say "Static analysis"
+	script analysis sh "$top/test/analysis.sh"
+fi
 finish
