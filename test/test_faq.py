@@ -7,12 +7,12 @@ import re
 import subprocess
 
 from support import postgres
+from support.close_reasons import close_reasons
 
 TOP = pathlib.Path(__file__).resolve().parents[1]
 PAGE = (TOP / "doc/faq.md").read_text(encoding="utf-8")
 OURS, POSTGRES = PAGE.split("\n## PostgreSQL's own errors\n")
 POSTGRES, LIBPQ = POSTGRES.split("\n## TLS errors of clients\n")
-REASONS = (TOP / "include/tbl/close_reason.tbl").read_text(encoding="utf-8").split("/* ends of servers; never sent to a client */")[0]
 FORMAT = r"%(?:\.\*)?(?:l|z)?[sdu]"
 
 
@@ -58,8 +58,8 @@ def test_every_text_of_libpq_is_in_it():
 
 
 def test_every_error_for_clients_is_explained():
-    texts = re.findall(r'^CLOSE_REASON\(\w+,\s*\w+,\s*"\w+",\s*(?!NOTHING)\w+,\s*\w+,\s*\w+,\s*"((?:[^"\\]|\\.)*)"\)', REASONS, re.M)
-    texts = {re.sub(FORMAT, "...", text.replace('\\"', '"')) for text in texts}
+    rows = close_reasons("ends of servers; never sent to a client")
+    texts = {re.sub(FORMAT, "...", row.format.replace('\\"', '"')) for row in rows if row.told != "NOTHING"}
     assert len(texts) > 70
     # the words of the server, for which the text is a place
     assert texts - set(titles(OURS)) == {"..."}

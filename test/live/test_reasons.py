@@ -7,12 +7,12 @@ with the table of reasons.
 """
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
 from support import messages as m
 from support import scram
+from support.close_reasons import close_reasons
 from support.failover import TERMINATED, pair, primaries
 from support.live import NEVER, SOON, ask, ask_long, hold, last_words, let_go, pid_of
 from support.nameserver import write_resolv_conf
@@ -22,7 +22,6 @@ from support.scenes import asked
 from support.until import until
 
 REASONS = {}
-TABLE = Path(__file__).parents[2] / "include" / "tbl" / "close_reason.tbl"
 
 # Rows that only out of memory or a later version can cause; LDAP and PAM are in test_auth_ldap.py and test_auth_pam.py, online restarts in
 # test_takeover.py, roles in test_roles.py, pools in test_settings_databases.py, session_state in wire/test_session_state.py and test_pins.py,
@@ -71,8 +70,7 @@ class Stage:
 
 def rows():
     """(name, text) of each row of the table."""
-    return re.findall(r'^CLOSE_REASON\((\w+),.*?"\w{5}",(?:\s*\w+,){3}\s*"((?:[^"\\]|\\.)*)"\)',
-                      TABLE.read_text(encoding="utf-8"), re.M)
+    return [(row.name, row.format) for row in close_reasons()]
 
 
 # --- limits

@@ -6,12 +6,11 @@ Some drivers, and psycopg2 always, do not report the error that they received be
 tellers (tellers.py) checks that each client receives an error. Everything else is a fault: above all "prepared statement does not exist", "lost
 synchronization" or "connection refused".
 """
-import os
 import re
 import threading
 from collections import Counter
 
-TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../include/tbl/close_reason.tbl")
+from .close_reasons import close_reasons
 
 TERMINATED = "terminating connection due to administrator command"
 CANCELED = "canceling statement due to user request"
@@ -35,9 +34,7 @@ _LOST = re.compile(r"server closed the connection unexpectedly|SSL connection ha
 
 def close_reason_texts():
     """{id: regular expression} of include/tbl/close_reason.tbl."""
-    with open(TABLE, encoding="utf-8") as f:
-        rows = re.findall(r'^CLOSE_REASON\((\w+),\s*\w+,\s*"\w+",(?:\s*\w+,){3}\s*"((?:[^"\\]|\\.)*)"\)', f.read(), re.MULTILINE)
-    return {name: re.escape(text.replace('\\"', '"')).replace("%s", ".*") for name, text in rows}
+    return {row.name: re.escape(row.format.replace('\\"', '"')).replace("%s", ".*") for row in close_reasons()}
 
 
 class Complaints:
