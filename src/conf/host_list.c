@@ -126,10 +126,14 @@ static void host_list_warn(const struct conf_database *d, struct conf_problems *
 	conf_problem_add(problems, true, d->file, d->line, "database \"%s\": %s", d->name, text);
 }
 
-/* Keys that contradict each other, or have no effect. */
-static void check_roles(const struct conf_database *d, bool has_roles,
+/*
+ * Keys that contradict each other, or have no effect. An entry without a host has the members
+ * that the setting patroni finds.
+ */
+static void check_roles(const struct conf *conf, const struct conf_database *d, bool has_roles,
 			struct conf_problems *problems)
 {
+	bool has_members = d->patroni || (!d->host && conf->settings.patroni);
 	bool reads = d->reads != READS_OFF, has_weights = false;
 	int64_t target = d->target_session_attrs;
 
@@ -140,7 +144,7 @@ static void check_roles(const struct conf_database *d, bool has_roles,
 		host_list_warn(d, problems,
 			       "\"reads\" has no effect, because \"target_session_attrs\" sends "
 			       "its clients to standbys already: remove one of them");
-	else if (reads && d->host_count == 1 && !d->patroni)
+	else if (reads && d->host_count == 1 && !has_members)
 		host_list_warn(d, problems,
 			       "\"reads\" has no effect with one host: list the standbys in "
 			       "\"host\", too, or remove \"reads\"");
@@ -187,7 +191,7 @@ void hosts_check(const struct conf *conf, const struct conf_database *d,
 				 "database \"%s\": \"port\" has %u ports for %u hosts: write one "
 				 "port for all of them, or one for each",
 				 d->name, ports, d->host_count);
-	check_roles(d, has_roles, problems);
+	check_roles(conf, d, has_roles, problems);
 	for (unsigned i = 0; i < d->host_count; i++) {
 		const struct conf_host *host = &d->hosts[i];
 

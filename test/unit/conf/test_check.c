@@ -325,6 +325,9 @@ TEST(hosts_with_roles)
 	CHECK_WARNING(5, "database \"b\": \"reads\" has no effect, because \"target_session_attrs\" sends its clients to standbys already: remove one of them");
 	CHECK(accepts(TRUST "[databases]\na =\nb = host=x reads=transaction\n"));
 	CHECK_WARNING(5, "database \"b\": \"reads\" has no effect with one host: list the standbys in \"host\", too, or remove \"reads\"");
+	/* without a host, Patroni names the standbys */
+	CHECK(accepts(TRUST "patroni = http://x:8008\n[databases]\na =\nb = reads=transaction\n"));
+	CHECK(problems.count == 0);
 	CHECK(accepts(HOSTS("reads=transaction read_functions=f")));
 	CHECK_WARNING(5, "database \"b\": \"read_functions\" has no effect without \"reads\" = auto");
 	CHECK(accepts(HOSTS("max_lag=1")));
