@@ -14,6 +14,8 @@
 #	DATABASES_HOST, _PORT, _USER, _PASSWORD, _DBNAME, _CLIENT_ENCODING, _POOL_SIZE, _POOL_MODE ...
 #	DB_HOST, DB_PORT, DB_USER, DB_PASSWORD, DB_NAME
 #	POSTGRESQL_HOST, _PORT, _USERNAME, _PASSWORD, _DATABASE; PGBOUNCER_DATABASE is the name for clients
+#	PGHOST, PGPORT, PGUSER, PGPASSWORD, PGSCHEMA and CONNECTION_POOLER_PORT, _MODE, ..., as Zalando's operator sets them: users are
+#	looked up by PGUSER with the function user_lookup() that the operator has made in PGSCHEMA
 #
 # A host alone (without a user) makes an entry in which each client's own user logs in at the server. With a user and a password clients log in
 # as this user with this password, and all of them share its pool. DATABASES_CONFIG is a whole section [databases].
@@ -121,9 +123,10 @@ part_of_url() {
 	}'
 }
 
-# Sets host, port, user, password, dbname (at the server), name (for clients), and short: whether settings without a prefix count.
+# Sets host, port, user, password, dbname (at the server), name (for clients), lookup (the user of auth_query), and short: whether
+# settings without a prefix count.
 find_server() {
-	host='' port='' user='' password='' dbname='' name='' short=no
+	host='' port='' user='' password='' dbname='' name='' lookup='' short=no
 	url=$(line_of DATABASE_URL)
 	if [ -n "$url" ]; then
 		host=$(part_of_url host "$url")
@@ -145,6 +148,11 @@ find_server() {
 		password=$(line_of DB_PASSWORD)
 		dbname=$(line_of DB_NAME)
 		short=yes
+	elif [ -n "$(line_of CONNECTION_POOLER_PORT)" ]; then
+		host=$(line_of PGHOST)
+		port=$(line_of PGPORT)
+		lookup=$(line_of PGUSER)
+		password=$(line_of PGPASSWORD)
 	else
 		host=$(line_of POSTGRESQL_HOST)
 		port=$(line_of POSTGRESQL_PORT)
@@ -165,7 +173,7 @@ databases() {
 		return
 	fi
 	[ -n "$host" ] || {
-		complain "no server: set DATABASE_URL, DATABASES_HOST, DB_HOST or POSTGRESQL_HOST, or mount $default"
+		complain "no server: set DATABASE_URL, DATABASES_HOST, DB_HOST, POSTGRESQL_HOST or PGHOST, or mount $default"
 		exit 1
 	}
 	if [ "$name" = '*' ]; then
@@ -176,6 +184,7 @@ databases() {
 	key host "$host"
 	key port "$port"
 	key user "$user"
+	key auth_user "$lookup"
 	[ "$name" = "$dbname" ] || key dbname "$dbname"
 	for more in POOL_SIZE MIN_POOL_SIZE RESERVE_POOL POOL_MODE CLIENT_ENCODING DATESTYLE TIMEZONE CONNECT_QUERY MAX_DB_CONNECTIONS \
 		AUTH_USER TARGET_SESSION_ATTRS READS; do
@@ -215,6 +224,18 @@ settings() {
 		standard["auth_file"] = directory "/userlist.txt"
 		if (ENVIRON["PGBOUNCER_PORT"] ~ /^[0-9]+$/)
 			standard["listen_port"] = ENVIRON["PGBOUNCER_PORT"]
+		if ("CONNECTION_POOLER_PORT" in ENVIRON) {
+			standard["auth_type"] = "md5"	# and SCRAM, for users with such a secret
+			standard["admin_users"] = ENVIRON["PGUSER"]
+			standard["auth_query"] = "SELECT * FROM " ENVIRON["PGSCHEMA"] ".user_lookup($1)"
+			standard["listen_port"] = ENVIRON["CONNECTION_POOLER_PORT"]
+			standard["pool_mode"] = ENVIRON["CONNECTION_POOLER_MODE"]
+			standard["default_pool_size"] = ENVIRON["CONNECTION_POOLER_DEFAULT_SIZE"]
+			standard["min_pool_size"] = ENVIRON["CONNECTION_POOLER_MIN_SIZE"]
+			standard["reserve_pool_size"] = ENVIRON["CONNECTION_POOLER_RESERVE_SIZE"]
+			standard["max_client_conn"] = ENVIRON["CONNECTION_POOLER_MAX_CLIENT_CONN"]
+			standard["max_db_connections"] = ENVIRON["CONNECTION_POOLER_MAX_DB_CONN"]
+		}
 		if ("PGWEIR_HTTP_LISTEN_PORT" in ENVIRON)
 			standard["http_listen_addr"] = "*"
 	}
@@ -223,7 +244,7 @@ settings() {
 		if (find($1)) {
 			gsub(/[$][{]/, "$${", given)
 			print $1 " = " given
-		} else if ($1 in standard) {
+		} else if (standard[$1] != "") {
 			print $1 " = " standard[$1]
 		}
 	}
@@ -238,8 +259,8 @@ settings() {
 userlist() {
 	first_of USERLIST PGBOUNCER_USERLIST
 	echo
-	[ -z "$user" ] || [ -z "$password" ] ||
-		printf '"%s" "%s"\n' "$(printf '%s' "$user" | sed 's/"/""/g')" "$(printf '%s' "$password" | sed 's/"/""/g')"
+	[ -z "$user$lookup" ] || [ -z "$password" ] ||
+		printf '"%s" "%s"\n' "$(printf '%s' "$user$lookup" | sed 's/"/""/g')" "$(printf '%s' "$password" | sed 's/"/""/g')"
 }
 
 make_configuration() {
@@ -262,7 +283,7 @@ pgweir | pgbouncer)
 	exec cat "$directory/pgweir.ini"
 	;;
 '')
-	if [ -e "$default" ] && [ -z "$(first_of DATABASE_URL DATABASES_HOST DATABASES_CONFIG DB_HOST POSTGRESQL_HOST)" ]; then
+	if [ -e "$default" ] && [ -z "$(first_of DATABASE_URL DATABASES_HOST DATABASES_CONFIG DB_HOST CONNECTION_POOLER_PORT POSTGRESQL_HOST)" ]; then
 		exec "$program" "$default"
 	fi
 	make_configuration

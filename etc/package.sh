@@ -424,6 +424,68 @@ test_container() {
 	check "the container ends without an error" prints 0 images inspect --format '{{.State.ExitCode}}' served
 }
 
+# NAME USER OPTION...: starts the image as an operator does, on the network of the fresh root, and asks it for an answer until it ends.
+operate() {
+	name=$1 user=$2
+	shift 2
+	# shellcheck disable=SC2086
+	check "$name starts the image" images run --detach --name "$name" --pull=never $place $limits --read-only --cap-drop=all \
+		--security-opt no-new-privileges --user "$user" "$@"
+	until_true "a query through the image of $name" query shop "SELECT 1"
+	check "a query through the image of $name" prints 42 query shop "SELECT 6 * 7"
+}
+
+has_reloaded() {
+	images logs "$1" 2>&1 | grep -q "RELOAD: "
+}
+
+# NAME: ends it.
+retire() {
+	check "the image of $1 stops" images stop --time 60 "$1"
+	check "the image of $1 ends without an error" prints 0 images inspect --format '{{.State.ExitCode}}' "$1"
+}
+
+# The image under three operators for PostgreSQL in Kubernetes: Crunchy's has a container with bash and pkill beside it, CloudNativePG's starts
+# PgBouncer by its path, Zalando's sets variables.
+test_operators() {
+	for name in crunchy cloudnative; do
+		mkdir "$room/$name"
+		cat >"$room/$name/pgbouncer.ini" <<-INI
+			[databases]
+			* = host=127.0.0.1 port=${server_port:-5432}
+			[pgbouncer]
+			listen_addr = 127.0.0.1
+			auth_type = scram-sha-256
+			auth_file = /controller/userlist.txt
+			unix_socket_dir =
+			ignore_startup_parameters = extra_float_digits,options
+		INI
+		printf '"app" "app-secret"\n' >"$room/$name/userlist.txt"
+		chmod 640 "$room/$name"/*
+	done
+	chown -R 1000650000:0 "$room/crunchy"
+	chown -R 998:996 "$room/cloudnative"
+	# shellcheck disable=SC2016
+	operate crunchy 1000650000:0 -v "$room/crunchy:/controller:ro" --entrypoint sh pgweir -c -- 'exec "$@"' -- pgbouncer \
+		/controller/pgbouncer.ini
+	# shellcheck disable=SC2086
+	check "pkill reloads it" images run --rm --pull=never --network none $limits --read-only --cap-drop=all --user 1000650000:0 \
+		--pid container:crunchy --entrypoint bash pgweir -ceu "pkill -HUP --exact pgbouncer"
+	until_true "a reload" has_reloaded crunchy
+	retire crunchy
+	operate cloudnative 998:996 -v "$room/cloudnative:/controller" --entrypoint /usr/bin/pgbouncer pgweir /controller/pgbouncer.ini
+	retire cloudnative
+	as_postgres -c "CREATE ROLE pooler LOGIN PASSWORD 'pooler-secret'"
+	as_postgres -d shop -c "CREATE SCHEMA pooler; GRANT USAGE ON SCHEMA pooler TO pooler;
+		CREATE FUNCTION pooler.user_lookup(name text, OUT uname text, OUT phash text) LANGUAGE sql SECURITY DEFINER
+		AS 'SELECT rolname, rolpassword FROM pg_catalog.pg_authid WHERE rolname = name';"
+	operate zalando 100:101 -e PGHOST=127.0.0.1 -e PGPORT="${server_port:-5432}" -e PGUSER=pooler -e PGPASSWORD=pooler-secret \
+		-e PGSCHEMA=pooler -e CONNECTION_POOLER_PORT=6432 -e CONNECTION_POOLER_MODE=transaction \
+		-e CONNECTION_POOLER_DEFAULT_SIZE=15 -e CONNECTION_POOLER_MIN_SIZE=7 -e CONNECTION_POOLER_RESERVE_SIZE=7 \
+		-e CONNECTION_POOLER_MAX_CLIENT_CONN=10000 -e CONNECTION_POOLER_MAX_DB_CONN=30 pgweir
+	retire zalando
+}
+
 # ---- All together
 
 LIBRARIES="libsystemd-dev libpam0g-dev libldap-dev"
@@ -473,6 +535,8 @@ if [ "$fresh" = yes ]; then
 	test_remove
 	say "Testing the container"
 	test_container
+	place="--network ns:/proc/$init/ns/net"
+	test_operators
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

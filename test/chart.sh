@@ -49,9 +49,9 @@ values() {
 		return 1
 	}
 	"$builds/bin/check" <"$room/$name.yaml" || return 1
-	[ -n "${PGWEIR-}" ] || return 0
 	sed -n '/^  pgweir.ini: |/,/^---/p' "$room/$name.yaml" | sed -e 1d -e '/^---/d' -e '/^  [^ ]/d' -e 's/^    //' \
 		-e '/_file = \/etc/d' -e '/_sslmode = /d' >"$room/$name.ini"
+	[ -n "${PGWEIR-}" ] || return 0
 	# the users of the Secret are not here
 	"$PGWEIR" --check "$room/$name.ini"
 }
@@ -75,6 +75,9 @@ check "a load balancer" values balancer --set service.type=LoadBalancer,service.
 	--set-json 'service.annotations={"service.beta.kubernetes.io/aws-load-balancer-type":"nlb"}'
 check "labels, annotations, variables" values labels --set podLabels.team=shop,podAnnotations.note=yes \
 	--set-json 'extraEnv=[{"name":"TZ","value":"UTC"}]' --set-json 'imagePullSecrets=[{"name":"registry"}]'
+awk '/^    databases:/ { on = 1 } on && !/^    |^$/ { exit } on { sub(/^    /, ""); print }' "$top/doc/kubernetes.md" >"$room/page.yaml"
+check "the values of doc/kubernetes.md" values page --set image.repository=registry.example.org/pgweir -f "$room/page.yaml"
+check "no entry beside that of the page" test "$(grep -c ' = host=' "$room/page.ini" || :)" = 1
 release=a-release-with-a-name-of-fifty-three-characters-xxxxx
 check "a long name" values long --set metrics.dashboard.enabled=true
 echo "$passed passed, $failed failed"

@@ -1,4 +1,5 @@
 """The examples of the documents work as they are written: each test takes the example's text out of its page."""
+import os
 import pathlib
 import re
 import subprocess
@@ -8,7 +9,8 @@ import pytest
 
 from support.live import hold, let_go
 from support.pgweir import binary, private
-from support.postgres import SECRETS
+from support.postgres import SECRETS, tool
+from support.until import until
 
 PAGES = pathlib.Path(__file__).resolve().parent.parent.parent / "doc"
 
@@ -53,6 +55,25 @@ def test_auth_query_of_the_page_finds_users_and_no_superuser(scene, server):
     assert weir.connect().refused(password="wrong", user="found", database="p0")["C"] == "28P01"
 
 
+def test_auth_query_on_a_table_needs_no_superuser(scene, server):
+    """users.md, Managed PostgreSQL: the server's administrator may not read pg_authid."""
+    server.execute("CREATE ROLE administrator LOGIN CREATEROLE PASSWORD 'secret'")
+    server.execute("GRANT CREATE ON DATABASE postgres TO administrator", database="postgres")
+    example = examples("users.md", "CREATE TABLE pgweir.secret")[0]
+    tables = textwrap.dedent(re.search(r"<<'EOF'.*?\n(.*?)^ *EOF$", example, re.M | re.S).group(1))
+    line = subprocess.run([binary(), "--hash-password", "found"], input="found-secret\n", capture_output=True, text=True, check=True).stdout
+    secret = re.search(r"SCRAM-SHA-256[^\"\n]*", line).group(0)
+    users = textwrap.dedent(examples("users.md", "INSERT INTO pgweir.secret")[0])
+    users = re.search(r"BEGIN;.*COMMIT;", users, re.S).group(0).replace("app", "found").replace("SCRAM-SHA-256$4096:...", secret)
+    for text in (tables, users):
+        server.execute("SET ROLE administrator; " + text, database="postgres")
+    settings = settings_of(examples("users.md", "auth_query = ")[0])
+    settings.pop("auth_file")
+    weir = scene.weir({"p0": server, "postgres": server}, users={"pgweir_auth": "auth-password"}, **settings)
+    assert logs_in(weir, "found", "found-secret")
+    assert weir.connect().refused(password="wrong", user="found", database="p0")["C"] == "28P01"
+
+
 def test_secrets_copied_from_the_server_log_in_on_both_sides(scene, server):
     """start.md and users.md: the user list from pg_authid."""
     for page in ("start.md", "users.md"):
@@ -80,7 +101,7 @@ def file_of(name, authority):
     ("users.md", "auth_query = "), ("users.md", "old_password_file"), ("users.md", "user=app password_file"),
     ("users.md", "auth_type = cert"), ("operating.md", "client_tls_sslmode = require"), ("operating.md", "server_tls_ca_file"),
     ("sessions.md", "pool_mode=transaction"), ("migrating.md", "reads_on_primary=off"), ("migrating.md", "query_wait_timeout=4"),
-    ("migrating.md", "10.0.0.6*3"), ("servers.md", "patroni = http"), ("servers.md", "reads=transaction"), ("servers.md", "shop_ro")])
+    ("migrating.md", "10.0.0.6*3"), ("servers.md", "patroni = http"), ("servers.md", "reads=transaction"), ("servers.md", "dbname=shop target_session_attrs=prefer-standby"), ("servers.md", "shop_ro")])
 def test_settings_of_a_page_pass_the_check(tmp_path, authority, page, begins):
     """An ini example with the files that it names, checked by pgweir --check."""
     example = [each for each in examples(page, begins) if "[" in each][0]
@@ -118,6 +139,25 @@ def test_examples_of_sessions_return_what_they_say(scene, server):
         assert not result.errors, (line, result.errors)
         assert not wanted or result.value == wanted, (line, result.value)
         others[0].query("SELECT 1")
+
+
+def test_patroni_with_reads_as_the_page_says(scene):
+    """servers.md, With Patroni: the commands of "Try it" show where each of the three runs."""
+    patroni = scene.patroni()
+    entries = [line.partition(" = ") for line in examples("servers.md", "shop_ro = dbname=shop")[0].splitlines() if "dbname" in line]
+    weir = scene.weir({name: parts.replace("dbname=shop", "dbname=p0") for name, _, parts in entries}, pool_mode="transaction",
+                      patroni=patroni.urls, session_state="full")
+    commands = [line for line in examples("servers.md", "pg_is_in_recovery")[0].splitlines() if line]
+    assert len(commands) == 3
+    printed = []
+    for command in commands:
+        command = command.replace("6432", str(weir.port)).replace("psql", tool("psql") + " -X", 1)
+        result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True,
+                                env={**os.environ, "PGPASSWORD": SECRETS["app"]})
+        printed.append([word for word in result.stdout.split() if word in "ft"])
+        until(lambda: any("standby" == row["role"] for row in weir.show("HOSTS")), "a standby is known")
+    assert "has no effect" not in weir.log()
+    assert printed[0] == ["f"] and printed[1] in (["t"], ["f"]) and printed[2] == ["t"], printed
 
 
 def test_alerts_of_the_page_are_those_of_the_rules():

@@ -35,7 +35,14 @@ def sections(text):
     return found
 
 
+# as Zalando's operator sets them
+ZALANDO = {"PGHOST": "acid", "PGPORT": "5432", "PGUSER": "pooler", "PGPASSWORD": "p", "PGSCHEMA": "pooler", "CONNECTION_POOLER_PORT": "5433",
+           "CONNECTION_POOLER_MODE": "transaction", "CONNECTION_POOLER_DEFAULT_SIZE": "15", "CONNECTION_POOLER_MIN_SIZE": "7",
+           "CONNECTION_POOLER_RESERVE_SIZE": "7", "CONNECTION_POOLER_MAX_CLIENT_CONN": "10000", "CONNECTION_POOLER_MAX_DB_CONN": "30"}
+
+
 @pytest.mark.parametrize("variables, entry, users", [
+    (ZALANDO, "* = host='acid' port='5432' auth_user='pooler'", ['"pooler" "p"']),
     ({"DATABASE_URL": "postgresql://app:p%40s%24%7Bx%27%22@db.example:5433/shop?sslmode=require"},
      """"shop" = host='db.example' port='5433' user='app'""", ['"app" "p@s${x\'"""']),
     ({"DATABASE_URL": "postgres://[2001:db8::1]/shop"}, "\"shop\" = host='2001:db8::1'", []),
@@ -54,6 +61,15 @@ def test_server_and_user_come_from_the_variables_of_known_images(entrypoint, tmp
     assert sections(result.stdout)["[databases]"] == [entry]
     assert [line for line in (tmp_path / "run" / "userlist.txt").read_text().splitlines() if line] == users
     assert (tmp_path / "run" / "userlist.txt").stat().st_mode & 0o777 == 0o600
+
+
+def test_zalandos_operator_gives_the_settings(entrypoint):
+    result = entrypoint("--print", **ZALANDO, PGWEIR_DEFAULT_POOL_SIZE="16")
+    wanted = {"auth_query = SELECT * FROM pooler.user_lookup($1)", "listen_port = 5433", "pool_mode = transaction", "min_pool_size = 7",
+              "reserve_pool_size = 7", "max_client_conn = 10000", "max_db_connections = 30", "default_pool_size = 16",
+              "admin_users = pooler", "auth_type = md5"}
+    assert wanted <= set(sections(result.stdout)["[pgweir]"]), result.stdout + result.stderr
+    assert "not a setting" not in result.stderr
 
 
 def test_settings_have_a_prefix_and_pgweirs_goes_first(entrypoint):
