@@ -1,7 +1,7 @@
 """Helpers for scenes with pgweir and a real PostgreSQL. A client here is the scripted client of wire.py."""
 from . import messages as m
 
-SOON = 2.5              # a time that is to run out in a test, in seconds; a login takes less
+SOON = 1.5              # a time that is to run out in a test, in seconds; longer than a login, less than 2 (wire/test_waits.py)
 NEVER = 3600            # a timeout that must not expire
 
 
