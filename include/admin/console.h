@@ -16,9 +16,9 @@ struct control {
 	const char *version;			/* "PgBouncer 1.25.2 (pgweir 0.1.0)" */
 };
 
-/* NULL: no memory. Sets world->console. */
+/* NULL: no memory. Sets world->console.ops. */
 struct console *console_new(struct world *world, const struct control *control);
-/* world->console is NULL afterwards. */
+/* world->console.ops is NULL afterwards. */
 void console_free(struct console **console);
 /* Called once a turn: waiting commands (PAUSE, SUSPEND, KILL, WAIT_CLOSE) are answered when their
    condition holds. A SUSPEND ends with the last console connection. */

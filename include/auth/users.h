@@ -6,7 +6,8 @@
 
 /* The users of auth_file. */
 
-/* Replaces world->secrets->list, which is freed, with `fresh` (takes ownership; NULL: no list). */
+/* Replaces world->logins.secrets->list, which is freed, with `fresh` (takes ownership; NULL: no
+   list). */
 void users_replace(struct world *world, struct userlist *fresh);
 /* Reads auth_file again if it has changed; checks this at most once a second. */
 void users_refresh(struct world *world);

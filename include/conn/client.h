@@ -185,7 +185,7 @@ static inline void client_set_reading(struct client *c, const char *value)
 			     (strcmp(value, "on") == 0 ? READING_SESSION : 0));
 }
 
-/* Creates a client for a socket received from another process, in world->clients and in state
+/* Creates a client for a socket received from another process, in world->peers.clients and in state
    STARTUP; the caller sets its id. NULL: no memory, and the socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
 /* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD.

@@ -20,8 +20,8 @@
  * stream.out if the socket is full. An idle connection has none.
  *
  * The end of a connection is handled after all bytes that came before it: while held_first is set,
- * the socket is not read, and the connection is on world->again or waits for an event that puts it
- * there.
+ * the socket is not read, and the connection is on world->peers.again or waits for an event that
+ * puts it there.
  */
 struct world;
 
@@ -63,9 +63,10 @@ enum flow_block {
 struct peer {
 	struct stream stream;		/* socket, TLS, unsent bytes */
 	struct world *world;
-	/* in world->clients or world->servers; from peer_end() on in world->ending */
+	/* in world->peers.clients or world->peers.servers; from peer_end() on in
+	   world->peers.ending */
 	struct list node;
-	/* in world->again: input to be handled that no event announces */
+	/* in world->peers.again: input to be handled that no event announces */
 	struct list again;
 	/* shown in SHOW and the log; unique among clients and servers, ascending */
 	uint64_t id;
@@ -100,8 +101,8 @@ void peer_become(struct peer *peer, enum peer_fate fate);
 static inline bool peer_is_stopped(const struct peer *peer) { return peer->fate != PEER_STAYS; }
 /* Whether the reap will close the connection. */
 static inline bool peer_is_ending(const struct peer *peer) { return peer->fate > PEER_STOPPED; }
-/* Records the end of the connection with its reason, and moves the connection to world->ending.
-   Copies `detail`, which may be NULL. */
+/* Records the end of the connection with its reason, and moves the connection to
+   world->peers.ending. Copies `detail`, which may be NULL. */
 void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail);
 
 /* ---- flow: whether the socket is read ---- */

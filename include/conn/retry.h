@@ -27,8 +27,8 @@ enum read_step {
 struct retry {
 	/* messages of the client since the server owed nothing; empty if is_cut */
 	struct bytes request;
-	/* world->turns when its first byte was sent; 0, the number of no turn, after the server has
-	   sent something */
+	/* world->loop.turns when its first byte was sent; 0, the number of no turn, after the
+	   server has sent something */
 	uint64_t sent_in;
 	/* bytes that the server got since it owed nothing, also if is_cut */
 	size_t sent;

@@ -146,9 +146,9 @@ struct server {
 	/* its client may have sent notifications: the server is not assigned again before all
 	   listeners have them ... */
 	bool notifies;
-	/* ... and this is the value of world->notified when the client left */
+	/* ... and this is the value of world->notify.releases when the client left */
 	uint64_t notified;
-	UT_hash_handle by_backend_pid;	/* in world->by_backend_pid */
+	UT_hash_handle by_backend_pid;	/* in world->peers.by_backend_pid */
 	uint8_t *cancel_key;		/* from its BackendKeyData; owned; NULL: none */
 	size_t cancel_key_size;		/* bytes */
 	/* the host name of the connection, for TLS; owned; NULL: Unix socket */
@@ -172,8 +172,8 @@ static inline struct server *server_of(struct pool_server *p)
    backend/dial.c opens it. NULL: no memory. */
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel,
 			  const struct client *client);
-/* Adds the server with its backend_pid to world->by_backend_pid. False: no memory. The reap removes
-   it. */
+/* Adds the server with its backend_pid to world->peers.by_backend_pid. False: no memory. The reap
+   removes it. */
 bool server_enlist(struct server *server);
 /* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets
    pooled.close_reason, because the session of the server is unknown then. */

@@ -30,7 +30,7 @@
 struct console_ops {
 	/* Handles a complete message, with a body of `size` bytes, of a client that is READY and
 	   logged in. Either answers with client_send(), or the client is not READY afterwards and
-	   is answered in later turns; then the console puts it on world->again. */
+	   is answered in later turns; then the console puts it on world->peers.again. */
 	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body,
 			size_t size);
 	/* Continues a long answer to a client that is not READY, after peer_come_again() or an
@@ -87,65 +87,34 @@ struct tls_contexts {
 	size_t own_count;
 };
 
-struct world {
-	/* The event loop and its clock. */
-	struct event_base *base;
-	const struct world_ops *ops;
-	/* monotonic clock; read once a turn by world_wake() */
-	usec_t now;
-	usec_t now_wall;			/* wall clock: now + wall_ahead */
-	/* difference of the clocks; written by world_tick() */
-	usec_t wall_ahead;
-	uint64_t turns;				/* the number of this turn, from 1 */
+/* The event loop, beside its base and its clock. */
+struct world_loop {
+	struct busy_poll busy_poll;
+	uint64_t turns;			/* the number of this turn, from 1 */
 	/* the loop waits for events; the next callback reads the clock */
 	bool clock_is_old;
 	/* world_again() reads connections that no event announces */
 	bool reads_again;
 	/* bytes were relayed since the loop began to wait */
 	bool has_traffic;
-	struct busy_poll busy_poll;
-	struct durations_logged {		/* written by world_set_durations() */
-		/* such durations are passed to duration_log(); INT64_MAX: none */
-		usec_t query, transaction;
-		/* texts of queries are noted: duration_note_text() */
-		bool texts;
-	} durations_logged;
-	struct query_stats *query_stats;	/* relay/query_stats.h; NULL: query_stats is off */
-	uint64_t queries;			/* number of answered queries since the start */
-	struct last_tick {			/* core/tick.c */
-		/* maximum number of clients since freed memory was returned to the system */
-		int peak_clients;
-		/* memory of some of these clients was returned; the others are still connected */
-		bool peak_leaves;
-		bool was_suspended, had_drains;
-	} last_tick;
+};
+
+/* All connections; a peer in `ending` has left the lists of its kind. */
+struct world_peers {
+	struct list clients, servers;	/* in ascending order of id */
+	/* uthash: servers after their login; written by server_enlist() and core/reap.c */
+	struct server *by_backend_pid;
+	uint64_t last_id;		/* the highest id of a peer */
 	/* peers with input that no event announces: see peer_come_again() */
 	struct list again;
 	/* peers that are ending, for core/reap.c; written by peer_end() */
 	struct list ending;
-#ifdef PGWEIR_TEST_BUILD
-	const struct peer *current;		/* a handler of this peer is running; NULL: none */
-#endif
+};
 
-	/* Notifications: room state. */
-	struct list listeners;			/* notification servers of pools (state/notify.h) */
-	/* number of clients that left their servers after possible notifications
-	   (server_session.c) */
-	uint64_t notified;
-	/* servers begin to wait until listeners have their notifications */
-	bool notifiers_due;
-	bool notifiers_wait;			/* servers wait for this */
-	/* clients with notifications to send after the events (state/notify.c) */
-	struct list notify_due;
-	/* notifications delivered to clients in this turn */
-	uint32_t deliveries;
-	/* clients of notify_due were left over from the last turn */
-	bool notify_waits;
-
-	/* The read buffer, and the share of each connection in a turn (relay/from_client.c). */
-	uint8_t *buffer;			/* READ_BUFFER bytes */
+/* The share of each connection in a turn; written by relay/from_client.c, and world_looked(). */
+struct world_share {
 	/* limits apply: one of the following counts is not 0 */
-	bool is_shared;
+	bool is_limited;
 	/* connections with more than one read, in this turn and in the last turn */
 	uint32_t streams, streams_before;
 	/* reads after which more bytes were waiting, in this turn */
@@ -155,12 +124,88 @@ struct world {
 	uint32_t looks;
 	/* walks over messages that were stopped at the limit, in this turn */
 	uint32_t cut;
-	uint32_t looks_each;			/* limit of looks for a connection */
+	uint32_t looks_each;		/* limit of looks for a connection */
 	/* words of texts that the client whose input is handled may still read in this turn */
 	int64_t words_left;
-	size_t piece;				/* limit of bytes for one read of a connection */
+	size_t piece;			/* limit of bytes for one read of a connection */
+};
+
+/* Notifications: room state, see state/notify.c. */
+struct world_notify {
+	struct list listeners;		/* notification servers of pools */
+	/* number of clients that left their servers after possible notifications
+	   (server_session.c) */
+	uint64_t releases;
+	/* servers begin to wait until listeners have their notifications */
+	bool is_wait_due;
+	bool servers_wait;		/* servers wait for this */
+	/* clients with notifications to send after the events */
+	struct list due;
+	/* notifications delivered to clients in this turn */
+	uint32_t deliveries;
+	/* clients of `due` were left over from the last turn */
+	bool clients_wait;
+};
+
+/* Why servers are replaced before their lifetime ends (backend/retire.c). */
+struct world_retire {
+	/* ALTER DATABASE or ROLE has changed the initial state of sessions */
+	bool sessions_changed;
+	/* monotonic: when servers were last replaced for this reason */
+	usec_t sessions_retired;
+	/* monotonic: last dns_watch() of the host names in use */
+	usec_t names_watched;
+};
+
+/* Parts of the rooms that a login goes through; each is a pointer to that room's own data. */
+struct world_logins {
+	struct handshakes *handshakes;		/* TLS handshakes that wait for their turn */
+	struct client_addresses *addresses;	/* counts by address of the client */
+	struct secrets *secrets;		/* user list, SCRAM keys */
+	struct lookups *lookups;		/* queries of auth_query */
+	struct unknown *unknown;		/* secrets for users that do not exist */
+	struct verifiers *verifiers;		/* processes for PAM and LDAP */
+	struct derivations *derivations;	/* SCRAM keys that are being derived */
+};
+
+/* Counts and texts of queries (relay/duration.c, relay/query_stats.c). */
+struct world_queries {
+	uint64_t count;			/* number of answered queries since the start */
+	struct query_stats *stats;	/* NULL: query_stats is off */
+	struct durations_logged {	/* written by world_set_durations() */
+		/* such durations are passed to duration_log(); INT64_MAX: none */
+		usec_t query, transaction;
+		/* texts of queries are noted: duration_note_text() */
+		bool texts;
+	} durations;
+};
+
+struct world {
+	/* The event loop and its clock. */
+	struct event_base *base;
+	const struct world_ops *ops;
+	/* monotonic clock; read once a turn by world_wake() */
+	usec_t now;
+	usec_t now_wall;			/* wall clock: now + wall_ahead */
+	/* difference of the clocks; written by world_tick() */
+	usec_t wall_ahead;
+	struct world_loop loop;
+	struct last_tick {			/* core/tick.c */
+		/* maximum number of clients since freed memory was returned to the system */
+		int peak_clients;
+		/* memory of some of these clients was returned; the others are still connected */
+		bool peak_leaves;
+		bool was_suspended, had_drains;
+	} last_tick;
+#ifdef PGWEIR_TEST_BUILD
+	const struct peer *current;		/* a handler of this peer is running; NULL: none */
+#endif
 
 	/* Shared by all connections. */
+	uint8_t *buffer;			/* the read buffer: READ_BUFFER bytes */
+	struct world_peers peers;
+	struct world_share share;
+	struct world_queries queries;
 	struct conf *conf;			/* the configuration in force; a reference */
 	struct last_reload {			/* the last RELOAD; written by main */
 		usec_t at;				/* wall clock; 0: none yet */
@@ -171,33 +216,17 @@ struct world {
 	struct statements *statements;		/* texts of prepared statements */
 	/* number of commands that may have changed the meaning of SQL texts */
 	uint64_t meanings;
-	/* all peers in ascending order of id; peers in `ending` have left the lists */
-	struct list clients, servers;
-	/* uthash: servers after their login; written by server_enlist() and core/reap.c */
-	struct server *by_backend_pid;
-	uint64_t last_id;			/* the highest id of a peer */
+	struct world_notify notify;
 
-	/* The network. */
+	/* The network and the hosts. */
 	struct listening listening;
 	struct dns *dns;
-	/* ALTER DATABASE or ROLE has changed the initial state of sessions (backend/retire.c) */
-	bool sessions_changed;
-	/* monotonic: when servers were last replaced for this reason */
-	usec_t sessions_retired;
-	/* monotonic: last dns_watch() of the host names in use */
-	usec_t names_watched;
 	struct tls_contexts tls;
-	/* TLS handshakes of clients that wait for their turn */
-	struct handshakes *handshakes;
+	struct watchers *watchers;		/* connections that ask hosts for their roles */
+	struct world_retire retire;
 
 	/* Authentication. */
-	struct client_addresses *addresses;	/* counts by address of the client */
-	struct secrets *secrets;		/* user list, SCRAM keys */
-	struct lookups *lookups;		/* queries of auth_query */
-	struct watchers *watchers;		/* connections that ask hosts for their roles */
-	struct unknown *unknown;		/* secrets for users that do not exist */
-	struct verifiers *verifiers;		/* processes for PAM and LDAP */
-	struct derivations *derivations;	/* SCRAM keys that are being derived */
+	struct world_logins logins;
 	struct randomness randomness;		/* for cancel keys and names of statements */
 	/* random; for secrets of users that do not exist, and for digests that clients cannot
 	   predict */
@@ -205,11 +234,15 @@ struct world {
 
 	/* Cancel requests, the console, online restart, shutdown. */
 	struct cancels *cancels;
-	const struct console_ops *console;
-	void *console_context;			/* argument of console_ops */
+	struct {
+		const struct console_ops *ops;
+		void *context;			/* argument of ops */
+	} console;
 	struct successor *successor;		/* the process that replaces this one; NULL: none */
-	int drain;				/* enum world_drain; written by world_drain() */
-	usec_t drain_since;			/* monotonic: when the shutdown began */
+	struct {
+		int step;			/* enum world_drain; written by world_drain() */
+		usec_t since;			/* monotonic: when the shutdown began */
+	} drain;
 };
 
 /* Test builds: a handler of this connection runs. client_send() asserts that a handler sends only
@@ -226,8 +259,8 @@ static inline void world_set_current(struct world *w, const struct peer *peer)
 static inline void world_wake(struct world *w)
 {
 	world_set_current(w, NULL);
-	if (w->clock_is_old) {
-		w->clock_is_old = false;
+	if (w->loop.clock_is_old) {
+		w->loop.clock_is_old = false;
 		w->now = clock_monotonic();
 		w->now_wall = w->now + w->wall_ahead;
 	}
@@ -247,10 +280,10 @@ static inline void peer_come_again(struct peer *peer)
 	if (peer_is_stopped(peer) || peer->posted)
 		return;
 	list_remove(&peer->again);
-	list_append(&peer->world->again, &peer->again);
+	list_append(&peer->world->peers.again, &peer->again);
 }
 /* Sends a request to a peer from the handler of another connection. The peer handles the request in
-   its own turn, before all other peers of world->again. Does nothing for a stopped peer. */
+   its own turn, before all other peers of world->peers.again. Does nothing for a stopped peer. */
 static inline void peer_post(struct peer *peer, enum peer_post what)
 {
 	peer_come_again(peer);
@@ -258,7 +291,7 @@ static inline void peer_post(struct peer *peer, enum peer_post what)
 	if (list_is_empty(&peer->again))
 		return;
 	list_remove(&peer->again);
-	list_prepend(&peer->world->again, &peer->again);
+	list_prepend(&peer->world->peers.again, &peer->again);
 }
 /* The event that the client waits for has occurred, or may have: the turn handles the held messages
    of the client, and its socket is read again. */
@@ -272,23 +305,24 @@ static inline void client_resume(struct client *c)
    shutdown, or over TCP: TCP sockets do not listen any more. */
 static inline bool client_is_in_time(const struct client *c)
 {
-	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain_since;
+	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain.since;
 }
 /* Whether the next turn has work without an event: the loop must not sleep. */
 static inline bool world_has_again(const struct world *w)
 {
-	return !list_is_empty(&w->again) || !list_is_empty(&w->notify_due) || w->notifiers_due;
+	return !list_is_empty(&w->peers.again) || !list_is_empty(&w->notify.due) ||
+	       w->notify.is_wait_due;
 }
 
 /* Counts looks in this turn. Small numbers make no turn a shared one. */
 static inline void world_looked(struct world *w, uint32_t count)
 {
-	w->looks += count;
-	if (w->looks < LEAST_LOOKS)
+	w->share.looks += count;
+	if (w->share.looks < LEAST_LOOKS)
 		return;
-	w->is_shared = true;
-	if (w->looks >= LOOKS_OF_TURN)
-		w->looks_each = LEAST_LOOKS;
+	w->share.is_limited = true;
+	if (w->share.looks >= LOOKS_OF_TURN)
+		w->share.looks_each = LEAST_LOOKS;
 }
 
 #endif

@@ -28,7 +28,7 @@ void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *ol
 /* Drops the contexts; *contexts is zero then. */
 void tls_contexts_drop(struct tls_contexts *contexts);
 
-/* Writes world->durations_logged. */
+/* Writes world->queries.durations. */
 void world_set_durations(struct world *world);
 /* The settings client_tls_... */
 struct tls_config tls_config_of_clients(const struct settings *settings);
@@ -40,16 +40,16 @@ extern const struct pool_ops policy_ops;
 
 /* Steps of the turn; main/turn.c calls them. */
 
-/* Reads the connections of world->again (dispatch.c). */
+/* Reads the connections of world->peers.again (dispatch.c). */
 void world_again(struct world *world);
 /* Compares timeouts with the clock, about ten times a second (tick.c). */
 void world_tick(struct world *world);
-/* Ends and frees each connection on world->ending (reap.c). Must be called without an event handler
-   on the stack. */
+/* Ends and frees each connection on world->peers.ending (reap.c). Must be called without an event
+   handler on the stack. */
 void world_reap_ending(struct world *world);
 static inline void world_reap(struct world *w)
 {
-	if (!list_is_empty(&w->ending))
+	if (!list_is_empty(&w->peers.ending))
 		world_reap_ending(w);
 }
 /* Asserts the invariants of every connection; called in each turn of test builds. */

@@ -5,8 +5,8 @@
 
 /*
  * Durations in the log: log_min_duration_query, log_min_duration_transaction,
- * log_min_duration_wait, log_query_text. The relay compares a duration with world->durations_logged
- * before it calls these functions.
+ * log_min_duration_wait, log_query_text. The relay compares a duration with
+ * world->queries.durations before it calls these functions.
  */
 enum duration { DURATION_QUERY, DURATION_TRANSACTION, DURATION_WAIT };
 

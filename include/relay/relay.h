@@ -36,9 +36,9 @@ static inline void relay_looked(struct world *w, uint32_t count, bool is_cut)
 void relay_share_turn(struct world *world);
 static inline void relay_begin_turn(struct world *w)
 {
-	if (w->is_shared)
+	if (w->share.is_limited)
 		relay_share_turn(w);
-	w->turns++;
+	w->loop.turns++;
 }
 /* The far side's socket took everything: this side may be read again. */
 void relay_client_drained(struct client *client);

@@ -62,7 +62,7 @@ static inline void retry_keep(struct client *c, const uint8_t *at, size_t n)
 	retry_note_link(c);
 	if (r->sent == 0) {
 		r->is_first = server_of(c->pooled.link)->status == 'I' && !r->is_bound;
-		r->sent_in = c->peer.world->turns;
+		r->sent_in = c->peer.world->loop.turns;
 	}
 	r->sent += n;
 	/* the capacity doubles up to RETRY_MOST; 0: is_cut */

@@ -34,9 +34,11 @@ struct notify_server {
 	struct pool *pool;
 	struct channel *channels;	/* uthash */
 	struct list clients, barriers, movers;
-	struct list of_world;		/* world->listeners, while it has a server; else empty */
+	/* world->notify.listeners, while it has a server; else empty */
+	struct list of_world;
 	uint64_t sent, answered;	/* numbers of its last queries */
-	/* world->notified at the time of the last query, and of the last query that is answered */
+	/* world->notify.releases at the time of the last query, and of the last query that is
+	   answered */
 	uint64_t asked_for, heard;
 	uint32_t moves;			/* number of the last marker */
 	bool stays;			/* in this process, in a handover (handover_connection.c) */
@@ -111,7 +113,7 @@ struct notify_client {
 	struct list waiting;		/* notify_server->barriers; else empty */
 	/* its ReadyForQuery waits for the answer to the listener's query with this number */
 	uint64_t barrier;
-	/* world->notify_due, while it has notifications to be sent in this turn or the next turns;
+	/* world->notify.due, while it has notifications to be sent in this turn or the next turns;
 	   else empty */
 	struct list due;
 	/* notify_server->movers, while the listener has not received its marker; else empty */
@@ -165,7 +167,7 @@ void notify_clients_flush(struct world *world);
    turn. */
 static inline bool notify_clients_have_share(const struct world *w)
 {
-	return w->deliveries < NOTIFY_DELIVERIES && !w->notify_waits;
+	return w->notify.deliveries < NOTIFY_DELIVERIES && !w->notify.clients_wait;
 }
 /* A NotificationResponse has come from the client's own server: replaces its process ID by the
    process ID that the client knows. False: it is not forwarded. The listener delivers it, or it is

@@ -126,9 +126,9 @@ bool server_restore_notes(struct server *server, const char *role, const char *s
    present or last client of the process was told; `pid` if the process belongs to no server
    connection of pgweir, or has had no client. */
 uint32_t notify_sender(const struct server *to, uint32_t pid);
-/* If servers wait for listeners (world->notifiers_due): sends each of these listeners a query, and
-   releases the servers whose notifications have arrived. Called once a turn, and after each answer
-   of a listener. */
+/* If servers wait for listeners (world->notify.is_wait_due): sends each of these listeners a query,
+   and releases the servers whose notifications have arrived. Called once a turn, and after each
+   answer of a listener. */
 void notifiers_continue(struct world *world);
 
 #endif

@@ -633,8 +633,8 @@ struct console *console_new(struct world *world, const struct control *control)
 	console->world = world;
 	console->control = *control;
 	list_init(&console->waiting);
-	world->console = &ops;
-	world->console_context = console;
+	world->console.ops = &ops;
+	world->console.context = console;
 	return console;
 }
 
@@ -645,8 +645,8 @@ void console_free(struct console **console)
 
 	if (!c)
 		return;
-	c->world->console = NULL;
-	c->world->console_context = NULL;
+	c->world->console.ops = NULL;
+	c->world->console.context = NULL;
 	HASH_ITER(hh, c->callers, caller, next) {
 		HASH_DEL(c->callers, caller);
 		caller_free(caller);

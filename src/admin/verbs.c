@@ -186,7 +186,7 @@ static enum outcome run_RESUME(struct caller *caller, const struct command *comm
 		pools_pause(world->pools, database, false);
 		return OUTCOME_DONE;
 	}
-	if (world->drain != DRAIN_OFF)
+	if (world->drain.step != DRAIN_OFF)
 		return verbs_refuse(caller, CONSOLE_ERROR_SHUTTING_DOWN);
 	if (database)
 		return caller_refuse(caller, CONSOLE_ERROR_DATABASE_NOT_PAUSED, command->name, NULL,
@@ -334,7 +334,7 @@ static enum outcome run_EXPLAIN(struct caller *caller, const struct command *com
 
 	if (!read_id(caller, command, &id))
 		return OUTCOME_FAILED;
-	LIST_EACH(node, &caller->console->world->clients) {
+	LIST_EACH(node, &caller->console->world->peers.clients) {
 		const struct client *client = LIST_OBJECT(node, struct client, peer.node);
 
 		if (client->peer.id != id)

@@ -187,9 +187,9 @@ static void begin_peer(struct client *c)
 static struct server_keys *keys_of(const struct client *c, bool is_old)
 {
 	if (is_old)
-		return c->peer.world->secrets->old_keys;
-	return c->login->sought == USER_FOUND ? c->peer.world->secrets->found_keys
-					      : c->peer.world->secrets->keys;
+		return c->peer.world->logins.secrets->old_keys;
+	return c->login->sought == USER_FOUND ? c->peer.world->logins.secrets->found_keys
+					      : c->peer.world->logins.secrets->keys;
 }
 
 /* ---- methods with a password: key derivation ---- */
@@ -736,7 +736,8 @@ static void verify_message(struct client *c, const uint8_t *body, size_t size)
 		.ldap_timeout = w->conf->settings.auth_ldap_timeout,
 	};
 	login_step_to(c, LOGIN_VERIFY);
-	why = verifiers_ask(w->verifiers, &question, &source, w->now, on_verified, c, &l->check);
+	why = verifiers_ask(w->logins.verifiers, &question, &source, w->now, on_verified, c,
+			    &l->check);
 	if (why == VERIFIERS_TOO_LONG)
 		fail_verification(c, VERIFIED_NO,
 				  "name, password and options are too long together");
@@ -785,11 +786,11 @@ void auth_begin(struct client *c)
 		return;
 	}
 	users_refresh(w);
-	listed = userlist_find(w->secrets->list, l->user);
+	listed = userlist_find(w->logins.secrets->list, l->user);
 	if (listed) {
 		l->sought = USER_LISTED;
 		l->stored = l->stored_copy = secret_new(listed->bytes, listed->length);
-		old = users_old_secret(w->secrets->list, l->user);
+		old = users_old_secret(w->logins.secrets->list, l->user);
 		l->old = old ? secret_new(old->bytes, old->length) : NULL;
 		if (!l->stored || (old && !l->old)) {
 			client_end(c, REASON_NO_MEMORY, NULL);

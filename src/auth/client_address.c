@@ -175,7 +175,7 @@ static struct client_address *client_address_of(const struct client *c)
 
 	address_key_of(&key, &c->peer.remote);
 	if (c->is_counted)
-		HASH_FIND(hh, c->peer.world->addresses->by_key, &key, sizeof(key), o);
+		HASH_FIND(hh, c->peer.world->logins.addresses->by_key, &key, sizeof(key), o);
 	return o;
 }
 
@@ -284,7 +284,7 @@ static void list_if_waited_for(struct client *c)
 
 	list_remove(&l->waited_for_node);
 	if (l->address && l->address->is_bounded && waits_for[l->step] == CLIENT)
-		list_append(&c->peer.world->addresses->waited_for, &l->waited_for_node);
+		list_append(&c->peer.world->logins.addresses->waited_for, &l->waited_for_node);
 }
 
 void login_step_to(struct client *c, enum login_step step)
@@ -299,7 +299,7 @@ void login_step_to(struct client *c, enum login_step step)
 
 bool client_address_enter(struct client *c)
 {
-	struct client_addresses *all = c->peer.world->addresses;
+	struct client_addresses *all = c->peer.world->logins.addresses;
 	struct client_address *o;
 	struct address_key key;
 
@@ -330,7 +330,7 @@ static void refusal_forget(struct client *c)
 	if (list_is_empty(&l->refusal_node))
 		return;
 	list_remove(&l->refusal_node);
-	c->peer.world->addresses->refused_count--;
+	c->peer.world->logins.addresses->refused_count--;
 	client_address_of(c)->refused--;
 }
 
@@ -345,7 +345,7 @@ void client_address_login_over(struct client *c)
 		return;
 	list_remove(&l->address_node);
 	list_remove(&l->waited_for_node);
-	count_login(c->peer.world->addresses, l->address, -1);
+	count_login(c->peer.world->logins.addresses, l->address, -1);
 	l->address = NULL;
 }
 
@@ -360,8 +360,8 @@ void client_address_leave(struct client *c)
 	o->administrators -= c->is_admin;
 	if (--o->clients > 0)
 		return;
-	HASH_DEL(c->peer.world->addresses->by_key, o);
-	site_drop(c->peer.world->addresses, o->site);
+	HASH_DEL(c->peer.world->logins.addresses->by_key, o);
+	site_drop(c->peer.world->logins.addresses, o->site);
 	mem_free(o);
 }
 
@@ -441,7 +441,7 @@ static struct failure *find_row(const struct world *w, const struct address_key 
 	if (!digest_hmac_sha256(w->seed, sizeof(w->seed), text, sizeof(*key) + 1 + length, digest))
 		return NULL;
 	memcpy(tag, digest, sizeof(*tag));
-	oldest = set = w->addresses->failures[digest[sizeof(*tag)] % FAILURE_SETS];
+	oldest = set = w->logins.addresses->failures[digest[sizeof(*tag)] % FAILURE_SETS];
 	for (int i = 0; i < FAILURE_WAYS; i++) {
 		if (set[i].last > 0 && set[i].tag == *tag)
 			return &set[i];
@@ -472,7 +472,7 @@ void client_addresses_each_row(const struct world *w,
 			       void (*give)(void *context, const struct address_row *row),
 			       void *context)
 {
-	const struct client_addresses *all = w->addresses;
+	const struct client_addresses *all = w->logins.addresses;
 	char text[CLIENT_ADDRESS_TEXT];
 
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
@@ -529,7 +529,7 @@ void refusals_tick(struct client_addresses *all, usec_t now)
 void refusal_begin(struct client *c, enum close_reason why)
 {
 	struct world *w = c->peer.world;
-	struct client_addresses *all = w->addresses;
+	struct client_addresses *all = w->logins.addresses;
 	usec_t most = w->conf->settings.login_failure_delay, delay = 0, of_address;
 	struct login *l = c->login;
 	struct address_key key;
@@ -544,7 +544,7 @@ void refusal_begin(struct client *c, enum close_reason why)
 		if (of_address > delay)
 			delay = of_address;
 	}
-	if (delay == 0 || w->drain != DRAIN_OFF || w->successor) {
+	if (delay == 0 || w->drain.step != DRAIN_OFF || w->successor) {
 		client_end(c, why, NULL);
 		return;
 	}
@@ -657,7 +657,7 @@ static struct client *choose_silent(const struct world *w, const struct client *
 	struct client *best = NULL;
 	int seen = 0;
 
-	LIST_EACH(node, &w->addresses->waited_for) {
+	LIST_EACH(node, &w->logins.addresses->waited_for) {
 		struct client *c = LIST_OBJECT(node, struct login, waited_for_node)->client;
 		const struct crowd its = crowd_of(c);
 		int more;
@@ -684,10 +684,10 @@ bool displace_login(struct client *fresh, enum close_reason why)
 	int seen = 0;
 	struct client *c;
 
-	if (refusals_hurry(fresh->peer.world->addresses))
+	if (refusals_hurry(fresh->peer.world->logins.addresses))
 		return true;
 	for (int i = CLIENT_ADDRESS_CROWDS - 1; i > 0 && !fullest; i--) {
-		LIST_EACH(node, &w->addresses->crowds[i]) {
+		LIST_EACH(node, &w->logins.addresses->crowds[i]) {
 			const struct client_site *site = LIST_OBJECT(node, struct client_site,
 								     node);
 
@@ -720,10 +720,10 @@ static int length(const struct list *head)
 
 void client_addresses_check(const struct world *w)
 {
-	const struct client_addresses *all = w->addresses;
+	const struct client_addresses *all = w->logins.addresses;
 	int clients = 0, logins = 0, waited_for = 0, addresses = 0, listed = 0;
 
-	LIST_EACH(node, &w->clients)
+	LIST_EACH(node, &w->peers.clients)
 		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
 		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused &&

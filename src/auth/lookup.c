@@ -19,12 +19,12 @@
  * Before a look-up joins the queue it needs a turn, because unauthenticated clients determine the
  * number of look-ups (lookup_turns.c).
  *
- * Waiting clients are not called from this file: they are put on world->again, and take the answer
- * from login->wait.
+ * Waiting clients are not called from this file: they are put on world->peers.again, and take the
+ * answer from login->wait.
  *
  * Invariant: each look-up is in the table once; HELD and QUEUED have an internal request in the
  * pool and a waiting client; RUNNING has a server that points back; in DUE, and in HELD with a
- * turn, a client waits and the first one is on world->again.
+ * turn, a client waits and the first one is on world->peers.again.
  */
 #include "auth/lookup.h"
 #include "state/server_session.h"
@@ -201,7 +201,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	memcpy(l->key + sizeof(pool), user, user_size);
 	memcpy(l->key + sizeof(pool) + user_size, source->sql, sql_size);
 	memcpy(l->key + sizeof(pool) + user_size + sql_size, source->path, path_size);
-	HASH_FIND(hh, w->lookups->by_key, l->key, size, found);
+	HASH_FIND(hh, w->logins.lookups->by_key, l->key, size, found);
 	if (found) {
 		mem_free(l);
 		return found;
@@ -215,7 +215,7 @@ static struct lookup *lookup_get(struct world *w, struct pool *pool, const char 
 	l->path = l->sql + sql_size;
 	list_init(&l->waiting);
 	list_init(&l->asked);
-	HASH_ADD_KEYPTR(hh, w->lookups->by_key, l->key, size, l);
+	HASH_ADD_KEYPTR(hh, w->logins.lookups->by_key, l->key, size, l);
 	if (HASH_HAS(hh, l))
 		return l;
 	mem_free(l);
@@ -227,8 +227,8 @@ static void lookup_end(struct lookup *l)
 {
 	ASSERT(list_is_empty(&l->waiting) && list_is_empty(&l->asked) &&
 	       l->turn.state == TURN_NONE);
-	HASH_DEL(l->world->lookups->by_key, l);
-	list_append(&l->world->lookups->dead, &l->dead);
+	HASH_DEL(l->world->logins.lookups->by_key, l);
+	list_append(&l->world->logins.lookups->dead, &l->dead);
 }
 
 /* Removes the request from the pool. */
@@ -257,7 +257,7 @@ static void end_wait(struct lookup_wait *wait, enum close_reason refused,
 	list_remove(&wait->node);
 	wait->lookup = NULL;
 	wait->refused = refused;
-	wait->answer = wait->client->peer.world->lookups->answers;
+	wait->answer = wait->client->peer.world->logins.lookups->answers;
 	if (secret && !(wait->found = secret_new(secret->bytes, secret->length)))
 		wait->refused = REASON_NO_MEMORY;
 	peer_come_again(&wait->client->peer);
@@ -276,7 +276,7 @@ static void answer_clients(struct list *waits, enum close_reason refused,
 static void lookup_give_up(struct lookup *l, enum close_reason why)
 {
 	answer_clients(&l->waiting, why, NULL);
-	lookup_turn_over(&l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->logins.lookups->turns, &l->turn);
 	lookup_end(l);
 }
 
@@ -387,7 +387,8 @@ static void want_turn(struct lookup_wait *wait)
 	struct lookup *l = wait->lookup;
 	struct verify_source source = client_address_source(wait->client);
 
-	if (!lookup_turn_ask(&l->world->lookups->turns, &l->turn, l->pool, &wait->asker, &source))
+	if (!lookup_turn_ask(&l->world->logins.lookups->turns, &l->turn, l->pool, &wait->asker,
+			     &source))
 		end_wait(wait, REASON_NO_MEMORY, NULL);
 }
 
@@ -427,7 +428,7 @@ static void query_over(struct lookup *l)
 	l->server = NULL;
 	secret_free(&l->answer.secret);
 	mem_wipe(&l->answer, sizeof(l->answer));
-	lookup_turn_over(&l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->logins.lookups->turns, &l->turn);
 	phase_to(l, LOOKUP_DUE);
 	if (first_waiting(l))
 		peer_come_again(&first_waiting(l)->client->peer);
@@ -440,7 +441,8 @@ static void query_over(struct lookup *l)
 static void lookup_answer(struct lookup *l, enum close_reason refused, const struct secret *secret)
 {
 	struct unknown_source *source = refused == REASON_NONE
-						? unknown_source_of(l->world->unknown, l->pool)
+						? unknown_source_of(l->world->logins.unknown,
+								    l->pool)
 						: NULL;
 
 	if (refused == REASON_NONE)
@@ -499,7 +501,7 @@ static bool lookup_take(struct server *s, const struct pg_frame *f)
 		log_warning("%s: auth_query found another user than \"%s\"",
 			    pool_text(l->pool, pool, sizeof(pool)),
 			    printable_inside(l->user, user, sizeof(user)));
-	l->world->lookups->answers++;
+	l->world->logins.lookups->answers++;
 	/* the server is free before the turn is, so that the next look-up of the pool can have
 	   it */
 	s->lookup = NULL;
@@ -611,7 +613,7 @@ enum lookup_begun lookup_begin(struct client *c)
 	return LOOKUP_BEGUN_WAITS;
 }
 
-/* Whether the first waiting client is on world->again, to begin the query. */
+/* Whether the first waiting client is on world->peers.again, to begin the query. */
 static bool has_called_client(const struct lookup *l)
 {
 	return l->phase == LOOKUP_DUE || (l->phase == LOOKUP_HELD && l->turn.state == TURN_HAS);
@@ -642,18 +644,18 @@ void lookup_leave(struct lookup_wait *wait)
 		return;
 	wait->lookup = NULL;
 	list_remove(&wait->node);
-	lookup_asker_leave(&l->world->lookups->turns, &wait->asker);
+	lookup_asker_leave(&l->world->logins.lookups->turns, &wait->asker);
 	if (l->phase == LOOKUP_RUNNING)
 		return;
 	if (first_waiting(l)) {
-		/* the client that leaves may have been the one on world->again */
+		/* the client that leaves may have been the one on world->peers.again */
 		if (has_called_client(l))
 			peer_come_again(&first_waiting(l)->client->peer);
 		return;
 	}
 	if (l->phase != LOOKUP_DUE)
 		request_over(l);
-	lookup_turn_over(&l->world->lookups->turns, &l->turn);
+	lookup_turn_over(&l->world->logins.lookups->turns, &l->turn);
 	lookup_end(l);
 }
 

@@ -224,7 +224,7 @@ void unknown_user_proven(struct world *w, struct unknown_source *source, const c
 		return;
 	memcpy(&tag, key, sizeof(tag));
 	mem_wipe(key, sizeof(key));
-	unknown_count(w->unknown, source, tag, &shape);
+	unknown_count(w->logins.unknown, source, tag, &shape);
 }
 
 /* ---- drawing ---- */
@@ -238,8 +238,8 @@ static const struct secret_kinds *kinds_for(const struct client *c)
 		return &c->login->source->kinds;
 	/* also where no look-up is possible, because the database does not exist */
 	return login_user_was_looked_up(c->login) || w->conf->settings.auth_user
-		       ? &w->unknown->all
-		       : &w->secrets->kinds;
+		       ? &w->logins.unknown->all
+		       : &w->logins.secrets->kinds;
 }
 
 /* Returns the key of all values that are made up for the client's name, which is constant during
@@ -287,7 +287,7 @@ bool unknown_is_scram(const struct client *c)
 	/* the same share of names as of known users; SCRAM, the default of PostgreSQL, until a
 	   secret is known */
 	return (draw_below("kind of secret", key, kinds->all, &drawn) && drawn < kinds->scram) ||
-	       (kinds != &c->peer.world->secrets->kinds && kinds->all == 0);
+	       (kinds != &c->peer.world->logins.secrets->kinds && kinds->all == 0);
 }
 
 bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct scram_secret *out,
@@ -331,7 +331,7 @@ bool unknown_secret(const struct client *c, uint32_t plain_iterations, struct sc
 
 bool unknown_derived(const struct client *c, uint32_t iterations, bool is_new)
 {
-	uint8_t *bits = c->peer.world->unknown->derived, digest[SHA256_SIZE];
+	uint8_t *bits = c->peer.world->logins.unknown->derived, digest[SHA256_SIZE];
 	const uint8_t *key = key_for(c);
 	uint32_t places[DERIVED_PLACES];
 	bool was = key &&

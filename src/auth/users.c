@@ -165,7 +165,7 @@ static void note_iterations(struct secrets *secrets, const struct secret *secret
 
 void users_replace(struct world *w, struct userlist *fresh)
 {
-	struct secrets *secrets = w->secrets;
+	struct secrets *secrets = w->logins.secrets;
 
 	/* a server login that failed with the old secret may succeed with the new one */
 	LIST_EACH(node, &w->pools->all) {
@@ -193,7 +193,7 @@ void users_replace(struct world *w, struct userlist *fresh)
 void users_refresh(struct world *w)
 {
 	struct conf_problems problems = { .count = 0 };
-	struct secrets *secrets = w->secrets;
+	struct secrets *secrets = w->logins.secrets;
 	struct userlist *fresh;
 
 	if (!w->conf->settings.auth_file || w->now - secrets->checked_at < USEC)

@@ -56,7 +56,7 @@ static void on_derivation_answer(void *context, const struct verify_answer *answ
 
 	world_wake(d->world);
 	d->check = NULL;
-	HASH_DEL(d->world->derivations->under_way, d);
+	HASH_DEL(d->world->logins.derivations->under_way, d);
 	/* done() may end other waits of this list */
 	while (!list_is_empty(&d->waiting)) {
 		struct derivation_wait *wait = LIST_OBJECT(d->waiting.next, struct derivation_wait,
@@ -120,7 +120,7 @@ static bool take_budget(struct world *w, const struct derivation_login *login)
 	else if (server->u.any.sa_family == AF_INET)
 		key.port = server->u.v4.sin_port;
 	key.user = login->user;
-	HASH_FIND(hh, w->derivations->budgets, &key, sizeof(key), b);
+	HASH_FIND(hh, w->logins.derivations->budgets, &key, sizeof(key), b);
 	if (!b) {
 		b = mem_try(sizeof(*b));
 		if (!b)
@@ -128,7 +128,7 @@ static bool take_budget(struct world *w, const struct derivation_login *login)
 		b->key = key;
 		b->left = DERIVATIONS_MOST;
 		b->since = w->now;
-		HASH_ADD(hh, w->derivations->budgets, key, sizeof(b->key), b);
+		HASH_ADD(hh, w->logins.derivations->budgets, key, sizeof(b->key), b);
 		if (!HASH_HAS(hh, b)) {
 			mem_free(b);
 			return false;
@@ -164,11 +164,11 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 
 	if (!tag_of(w, q, tag))
 		return VERIFIERS_NO_MEMORY;
-	HASH_FIND(hh, w->derivations->under_way, tag, sizeof(tag), d);
+	HASH_FIND(hh, w->logins.derivations->under_way, tag, sizeof(tag), d);
 	if (d) {
 		/* it is in the turns of all addresses that ask for it */
 		if (source)
-			verifiers_share(w->derivations->derivers, d->check, source);
+			verifiers_share(w->logins.derivations->derivers, d->check, source);
 	} else {
 		d = mem_try(sizeof(*d));
 		if (!d)
@@ -180,16 +180,16 @@ enum verify_refusal derivation_ask(struct world *w, const struct derivation_ques
 		d->world = w;
 		list_init(&d->waiting);
 		memcpy(d->tag, tag, sizeof(d->tag));
-		HASH_ADD(hh, w->derivations->under_way, tag, sizeof(d->tag), d);
+		HASH_ADD(hh, w->logins.derivations->under_way, tag, sizeof(d->tag), d);
 		if (!HASH_HAS(hh, d)) {
 			mem_free(d);
 			return VERIFIERS_NO_MEMORY;
 		}
 		turn = source ? *source : source_of_server(login->server);
-		refused = verifiers_ask(w->derivations->derivers, &question, &turn, w->now,
+		refused = verifiers_ask(w->logins.derivations->derivers, &question, &turn, w->now,
 					on_derivation_answer, d, &d->check);
 		if (refused != VERIFIERS_ASKED) {
-			HASH_DEL(w->derivations->under_way, d);
+			HASH_DEL(w->logins.derivations->under_way, d);
 			mem_free(d);
 			return refused;
 		}
@@ -213,8 +213,8 @@ void derivations_tick(struct derivations *all, usec_t now)
 
 static void cancel(struct derivation *d)
 {
-	HASH_DEL(d->world->derivations->under_way, d);
-	verifiers_cancel(d->world->derivations->derivers, &d->check);
+	HASH_DEL(d->world->logins.derivations->under_way, d);
+	verifiers_cancel(d->world->logins.derivations->derivers, &d->check);
 	mem_free(d);
 }
 

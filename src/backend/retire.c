@@ -27,7 +27,7 @@ static bool is_unused(const struct server *s, bool opening_too)
    opened. */
 static void retire_unused(struct world *w, bool opening_too)
 {
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (s->pooled.close_reason == REASON_OBSOLETE && is_unused(s, opening_too))
@@ -37,7 +37,7 @@ static void retire_unused(struct world *w, bool opening_too)
 
 void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 {
-	LIST_EACH(node, &w->servers) {
+	LIST_EACH(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (!s->pooled.is_cancel &&
@@ -57,18 +57,18 @@ static bool is_on_host_of(const struct conf_database *one, const struct conf_dat
 /* Marks the servers of all hosts whose session defaults have changed. */
 static void retire_due(struct world *w)
 {
-	if (!w->sessions_changed ||
-	    (w->sessions_retired != 0 && w->now - w->sessions_retired < RETIRE_PAUSE))
+	if (!w->retire.sessions_changed ||
+	    (w->retire.sessions_retired != 0 && w->now - w->retire.sessions_retired < RETIRE_PAUSE))
 		return;
-	w->sessions_changed = false;
-	w->sessions_retired = w->now;
+	w->retire.sessions_changed = false;
+	w->retire.sessions_retired = w->now;
 	for (struct database *d = w->pools->databases; d; d = d->hh.next) {
 		int count = 0;
 
 		if (!d->sessions_changed)
 			continue;
 		d->sessions_changed = false;
-		LIST_EACH(node, &w->servers) {
+		LIST_EACH(node, &w->peers.servers) {
 			struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 			if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE ||
@@ -88,7 +88,7 @@ void retire_sessions(struct server *s)
 	struct database *d = s->pooled.pool->database;
 
 	d->sessions_changed = true;
-	w->sessions_changed = true;
+	w->retire.sessions_changed = true;
 	retire_due(w);
 }
 
@@ -99,7 +99,7 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 
 	if (!statement_sql_ends_database(text, size, name))
 		return;
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const struct database *d = s->pooled.pool->database;
 
@@ -126,7 +126,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 	int count = 0;
 
 	world_wake(w);
-	LIST_EACH(node, &w->servers) {
+	LIST_EACH(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const char *dialled = s->dial ? s->dial->host : s->host;
 		bool is_among = false;
@@ -156,10 +156,10 @@ void retire_tick(struct world *w)
 	struct address literal;
 
 	retire_due(w);
-	if (w->now - w->names_watched < USEC)
+	if (w->now - w->retire.names_watched < USEC)
 		return;
-	w->names_watched = w->now;
-	LIST_EACH(node, &w->servers) {
+	w->retire.names_watched = w->now;
+	LIST_EACH(node, &w->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const char *name = s->pooled.close_reason == REASON_NONE && may_have_moved(s)
 					   ? s->host

@@ -74,7 +74,7 @@ static struct login_secret find_secret(const struct server *s, bool is_old)
 	const struct server_info *info = pool->home->server_cache;
 	const struct proven_secret *found = info ? info->proven.found : NULL,
 				   *shown = info ? info->proven.shown : NULL;
-	const struct secrets *secrets = s->peer.world->secrets;
+	const struct secrets *secrets = s->peer.world->logins.secrets;
 	struct login_secret all = { .keys = secrets->keys };
 	const struct secret *secret = NULL, *old;
 

@@ -206,8 +206,8 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 		return;
 	/* the ClientKey that this login or an earlier login has revealed */
 	if (scram_secret_read(f->secret->bytes, &scram) &&
-	    keys_find(w->secrets->found_keys, user, f->secret->bytes, scram.salt, scram.salt_size,
-		      scram.iterations, client_key, server_key))
+	    keys_find(w->logins.secrets->found_keys, user, f->secret->bytes, scram.salt,
+		      scram.salt_size, scram.iterations, client_key, server_key))
 		keys_keep(f->keys, user, f->secret->bytes, scram.salt, scram.salt_size,
 			  scram.iterations, client_key, server_key, true);
 	mem_wipe(&scram, sizeof(scram));

@@ -641,7 +641,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		return;
 	}
 	if (target->is_console) {
-		is_cancelled = w->console && w->console->cancel(w->console_context, target);
+		is_cancelled = w->console.ops && w->console.ops->cancel(w->console.context, target);
 		client_end(canceller, is_cancelled ? REASON_CANCEL_DONE : REASON_CANCEL_IDLE, NULL);
 		return;
 	}
@@ -847,7 +847,7 @@ void cancel_forget_server(struct server *s)
 	disown_all(&s->pooled.pool->clients[CLIENT_WAITING_CANCEL], s, true);
 	disown_all(&s->peer.world->pools->unauthenticated[CLIENT_WAITING_CANCEL], s, true);
 	/* requests that end in the same reap refer to the target until then */
-	LIST_EACH(node, &s->peer.world->ending) {
+	LIST_EACH(node, &s->peer.world->peers.ending) {
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
 		struct client *c = LIST_OBJECT(peer, struct client, peer);
 

@@ -31,7 +31,7 @@ struct client *client_adopt(struct world *w, int fd)
 	c->peer.is_client = true;
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
-	list_append(&w->clients, &c->peer.node);
+	list_append(&w->peers.clients, &c->peer.node);
 	pool_client_init(w->pools, &c->pooled, w->now);
 	return c;
 }

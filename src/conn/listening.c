@@ -321,7 +321,7 @@ void world_stop_listening(struct world *w, enum stop_listening how)
 		return;
 	}
 	w->listening.leave_until = 0;
-	for (int i = 0; w->drain == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
+	for (int i = 0; w->drain.step == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
 		if (!listen_socket_is_unix(w->listening.all[i]))
 			listen_socket_drain(w->listening.all[i]);
 	for (int i = 0; i < w->listening.count; i++) {

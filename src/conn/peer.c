@@ -34,7 +34,7 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 	/* without memory the text of the reason lacks the detail */
 	peer->end_detail = detail ? mem_copy_string(detail) : NULL;
 	list_remove(&peer->node);
-	list_append(&peer->world->ending, &peer->node);
+	list_append(&peer->world->peers.ending, &peer->node);
 }
 
 void flow_unblock_set(struct peer *peer, unsigned bits)

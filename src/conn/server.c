@@ -28,7 +28,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 	if (!s)
 		return NULL;
 	s->peer.world = w;
-	s->peer.id = ++w->last_id;
+	s->peer.id = ++w->peers.last_id;
 	s->peer.connected_at = s->peer.request_at = w->now_wall;
 	s->peer.stream.fd = -1;
 	s->status = 'I';
@@ -43,7 +43,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 	ledger_clear(&s->ledger);
 	list_init(&s->peer.again);
 	list_init(&s->peer.node);
-	list_append(&w->servers, &s->peer.node);
+	list_append(&w->peers.servers, &s->peer.node);
 	pool_server_init(&s->pooled, pool, is_cancel, w->now);
 	return s;
 }
@@ -51,8 +51,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 /* The server chooses the process id and thereby the hash bucket, so the hash needs a key. */
 bool server_enlist(struct server *s)
 {
-	HASH_ADD(by_backend_pid, s->peer.world->by_backend_pid, backend_pid, sizeof(s->backend_pid),
-		 s);
+	HASH_ADD(by_backend_pid, s->peer.world->peers.by_backend_pid, backend_pid,
+		 sizeof(s->backend_pid), s);
 	return HASH_HAS(by_backend_pid, s);
 }
 

@@ -1,8 +1,8 @@
 /*
  * Fills the rows of connections. Only this file knows where each value is kept.
  *
- * Invariant: world->clients and world->servers are in the order of ids, so that a walk can continue
- * after the last row.
+ * Invariant: world->peers.clients and world->peers.servers are in the order of ids, so that a walk
+ * can continue after the last row.
  */
 #include "core/connection_row.h"
 
@@ -190,11 +190,11 @@ void connections_walk(const struct world *w, struct connection_walk *walk,
 		      enum connection_kinds kinds, int most,
 		      void (*give)(void *context, const struct connection_row *row), void *context)
 {
-	const struct list *const lists[] = { &w->clients, &w->servers };
+	const struct list *const lists[] = { &w->peers.clients, &w->peers.servers };
 	int first = kinds == CONNECTION_SERVERS, end = kinds == CONNECTION_CLIENTS ? 1 : 2;
 
 	if (!walk->goes_on)
-		*walk = (struct connection_walk){ .list = first, .last = w->last_id };
+		*walk = (struct connection_walk){ .list = first, .last = w->peers.last_id };
 	for (; walk->list < end; walk->list++, walk->behind = 0) {
 		LIST_EACH(node, lists[walk->list]) {
 			struct peer *peer = LIST_OBJECT(node, struct peer, node);
@@ -234,14 +234,14 @@ struct connection_totals connections_total(const struct world *w)
 {
 	struct connection_totals sum = { .buffered = 0 };
 
-	sum.clients = add_up(&sum, &w->clients);
-	sum.servers = add_up(&sum, &w->servers);
+	sum.clients = add_up(&sum, &w->peers.clients);
+	sum.servers = add_up(&sum, &w->peers.servers);
 	return sum;
 }
 
 bool world_kill_client(struct world *w, uint64_t id)
 {
-	LIST_EACH(node, &w->clients) {
+	LIST_EACH(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		/* a cancel request is no client */

@@ -69,8 +69,8 @@ static void on_dispatch_secured(struct stream *stream, const char *error)
  * command is running (not CONSOLE_READY), at most CONSOLE_MOST bytes are read, so that the end of
  * the client is noticed.
  *
- * Invariant: after console_read(), a client with something to do is on world->again, or an event or
- * the console will call it.
+ * Invariant: after console_read(), a client with something to do is on world->peers.again, or an
+ * event or the console will call it.
  */
 #define CONSOLE_MOST 65536		/* the longest message to the console */
 #define MESSAGES_MOST 4			/* messages per client and turn */
@@ -132,7 +132,7 @@ static void dispatch_answer(struct client *c)
 		if (f.type == PGC_TERMINATE)
 			client_end(c, REASON_CLIENT_CLOSE, NULL);
 		else
-			w->console->message(w->console_context, c, f.type, f.body, f.size);
+			w->console.ops->message(w->console.context, c, f.type, f.body, f.size);
 	}
 	bytes_consume(&held, bytes_size(&held) - in.left);
 	c->peer.held = held;
@@ -143,11 +143,11 @@ static void console_read(struct client *c, bool from_socket)
 	struct world *w = c->peer.world;
 	ssize_t got;
 
-	/* an event of a client that is on world->again already */
+	/* an event of a client that is on world->peers.again already */
 	if (!list_is_empty(&c->peer.again))
 		return;
 	if (c->console_state != CONSOLE_READY)
-		w->console->go_on(w->console_context, c);
+		w->console.ops->go_on(w->console.context, c);
 	if (!list_is_empty(&c->peer.again) || waits_for_room(c))
 		return;
 	if (from_socket && may_be_read(c)) {
@@ -266,12 +266,12 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 		return false;
 	}
 	c->peer.is_client = true;
-	c->peer.id = ++w->last_id;
+	c->peer.id = ++w->peers.last_id;
 	c->peer.connected_at = c->peer.request_at = w->now_wall;
 	c->last_active = c->login_since = w->now;
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
-	list_append(&w->clients, &c->peer.node);
+	list_append(&w->peers.clients, &c->peer.node);
 	brief_address_of(&c->peer.remote, remote, port);
 	/* if the kernel does not tell the user of the peer, the peer must not count as root */
 	if (is_unix &&
@@ -284,7 +284,7 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 	}
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
-	if (c->login && c->login->address && w->addresses->login_count > most &&
+	if (c->login && c->login->address && w->logins.addresses->login_count > most &&
 	    !displace_login(c, too_many))
 		client_end(c, too_many, NULL);
 	return true;
@@ -378,7 +378,7 @@ static const struct stream_ops server_stream = {
 
 /* ---- the turn ---- */
 
-/* Reads a peer of world->again. */
+/* Reads a peer of world->peers.again. */
 static void dispatch_visit(struct peer *peer)
 {
 	list_remove(&peer->again);
@@ -394,30 +394,30 @@ static void dispatch_visit(struct peer *peer)
 void world_again(struct world *w)
 {
 	world_set_current(w, NULL);
-	if (!list_is_empty(&w->again)) {
+	if (!list_is_empty(&w->peers.again)) {
 		struct list now;
 
-		w->reads_again = true;
+		w->loop.reads_again = true;
 		/* peers that are put on the list meanwhile are handled in the next turn, unless
 		   they have posts */
 		list_init(&now);
-		while (!list_is_empty(&w->again)) {
-			struct list *node = w->again.next;
+		while (!list_is_empty(&w->peers.again)) {
+			struct list *node = w->peers.again.next;
 
 			list_remove(node);
 			list_append(&now, node);
 		}
 		while (!list_is_empty(&now))
 			dispatch_visit(LIST_OBJECT(now.next, struct peer, again));
-		while (!list_is_empty(&w->again) &&
-		       LIST_OBJECT(w->again.next, struct peer, again)->posted)
-			dispatch_visit(LIST_OBJECT(w->again.next, struct peer, again));
-		w->reads_again = false;
+		while (!list_is_empty(&w->peers.again) &&
+		       LIST_OBJECT(w->peers.again.next, struct peer, again)->posted)
+			dispatch_visit(LIST_OBJECT(w->peers.again.next, struct peer, again));
+		w->loop.reads_again = false;
 		world_set_current(w, NULL);
 	}
-	if (w->deliveries > 0 || w->notify_waits)
+	if (w->notify.deliveries > 0 || w->notify.clients_wait)
 		notify_clients_flush(w);
-	if (w->notifiers_due)
+	if (w->notify.is_wait_due)
 		notifiers_continue(w);
 }
 

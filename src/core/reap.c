@@ -1,10 +1,11 @@
 /*
  * The end of connections.
  *
- * client_end() and server_end() only record the reason and put the connection on world->ending.
- * This file does the rest at one point of the turn: the log line, the error for the client,
- * returning or closing its server, and removing all references to the connection. No event handler
- * is on the stack then, so no function has to check whether its connection still exists.
+ * client_end() and server_end() only record the reason and put the connection on
+ * world->peers.ending. This file does the rest at one point of the turn: the log line, the error
+ * for the client, returning or closing its server, and removing all references to the connection.
+ * No event handler is on the stack then, so no function has to check whether its connection still
+ * exists.
  *
  * An end may cause other ends: with the server of a look-up its logins end, and with a client its
  * server if it owes answers. They are put on the same list, which is empty when the reap is over.
@@ -72,7 +73,7 @@ static void free_server(struct server *s)
 	struct world *w = s->peer.world;
 
 	if (HASH_HAS(by_backend_pid, s))
-		HASH_DELETE(by_backend_pid, w->by_backend_pid, s);
+		HASH_DELETE(by_backend_pid, w->peers.by_backend_pid, s);
 	stream_close(&s->peer.stream);
 	dial_free(s);
 	ledger_clear(&s->ledger);
@@ -341,8 +342,8 @@ static void reap_client(struct client *c)
 		w->pools->ended[why]++;
 		log_client(c, why, detail);
 	}
-	if (c->is_console && w->console)
-		w->console->closed(w->console_context, c);
+	if (c->is_console && w->console.ops)
+		w->console.ops->closed(w->console.context, c);
 	cancel_forget_client(c);
 	if (has_ended && c->pooled.link)
 		release_ended_client(server_of(c->pooled.link));
@@ -357,7 +358,7 @@ void world_reap_ending(struct world *w)
 {
 	struct list *node;
 
-	while ((node = list_first(&w->ending)) != NULL) {
+	while ((node = list_first(&w->peers.ending)) != NULL) {
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
 
 		if (peer->is_client)

@@ -373,7 +373,7 @@ void world_drain_clients(struct world *w)
 
 	LIST_EACH(of, &w->pools->drains)
 		LIST_OBJECT(of, struct drain, node)->left = 0;
-	LIST_EACH_SAFE(node, &w->clients) {
+	LIST_EACH_SAFE(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (!c->pooled.login_user)
@@ -401,7 +401,7 @@ void world_drain_clients(struct world *w)
 		drain->is_logged = true;
 	}
 	/* no connection is read, and none is ended, while everything is suspended */
-	LIST_EACH_SAFE(node, &w->clients)
+	LIST_EACH_SAFE(node, &w->peers.clients)
 		if (!w->pools->suspended && !list_is_empty(&w->pools->drains))
 			client_leave(LIST_OBJECT(node, struct client, peer.node));
 	w->last_tick.had_drains = !list_is_empty(&w->pools->drains);
@@ -417,27 +417,27 @@ NEVER_INLINE void world_tick(struct world *w)
 	w->now_wall = w->now + w->wall_ahead;
 	for (size_t i = 0; i < w->conf->user_count; i++)
 		idle_limits_differ |= w->conf->users[i]->client_idle_timeout != CONF_UNSET;
-	if ((w->drain == DRAIN_WAIT_CLIENTS || w->drain == DRAIN_WAIT_SERVERS) &&
-	    tick_is_over(w, w->drain_since, w->conf->settings.shutdown_timeout)) {
+	if ((w->drain.step == DRAIN_WAIT_CLIENTS || w->drain.step == DRAIN_WAIT_SERVERS) &&
+	    tick_is_over(w, w->drain.since, w->conf->settings.shutdown_timeout)) {
 		log_warning("shutdown_timeout: the shutdown waits for %zu %s no longer",
 			    world_drain_left(w),
-			    w->drain == DRAIN_WAIT_CLIENTS ? "clients" : "servers");
+			    w->drain.step == DRAIN_WAIT_CLIENTS ? "clients" : "servers");
 		world_drain(w, DRAIN_NOW);
 	}
 	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
 		world_stop_listening(w, STOP_TCP);
-	lookups_tick(w->lookups);
+	lookups_tick(w->logins.lookups);
 	if (!w->pools->suspended)
 		watchers_tick(w->watchers);
-	verifiers_tick(w->verifiers, w->now);
-	derivations_tick(w->derivations, w->now);
+	verifiers_tick(w->logins.verifiers, w->now);
+	derivations_tick(w->logins.derivations, w->now);
 	retire_tick(w);
-	refusals_tick(w->addresses, w->now);
+	refusals_tick(w->logins.addresses, w->now);
 	tick_unauthenticated(w);
 	peers_tick(w);
 	if (w->last_tick.had_drains || !list_is_empty(&w->pools->drains))
 		world_drain_clients(w);
-	if (w->notifiers_wait)
+	if (w->notify.servers_wait)
 		notifiers_continue(w);
 	/* No connection is read while everything is suspended. Input that arrived meanwhile is read
 	   after RESUME, before the limits apply again in the second tick after it. */

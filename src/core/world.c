@@ -198,7 +198,7 @@ static bool retire_changed(struct world *w, const struct tls_contexts *old)
 		if (is_same)
 			continue;
 		any = true;
-		LIST_EACH(node, &w->servers) {
+		LIST_EACH(node, &w->peers.servers) {
 			struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 			if (!s->pooled.is_cancel && s->peer.remote.family != AF_UNIX &&
@@ -244,11 +244,11 @@ void world_set_durations(struct world *w)
 	bool texts;
 
 	if (!set->query_stats)
-		query_stats_free(&w->query_stats);
-	else if (!w->query_stats)
-		w->query_stats = query_stats_new();
-	texts = w->query_stats || (set->log_query_text && set->log_min_duration_query >= 0);
-	w->durations_logged = (struct durations_logged){
+		query_stats_free(&w->queries.stats);
+	else if (!w->queries.stats)
+		w->queries.stats = query_stats_new();
+	texts = w->queries.stats || (set->log_query_text && set->log_min_duration_query >= 0);
+	w->queries.durations = (struct durations_logged){
 		/* with texts, duration_log() must forget each of them */
 		.query = texts ? 0
 			 : set->log_min_duration_query < 0
@@ -270,25 +270,26 @@ static bool make_parts(struct world *w, struct conf *conf)
 	process_limits(&conf->settings, &verifiers, &derivers);
 	w->buffer = mem_try_hidden(READ_BUFFER);
 	relay_share_turn(w);
-	w->addresses = client_addresses_new();
-	w->handshakes = mem_try(sizeof(*w->handshakes));
+	w->logins.addresses = client_addresses_new();
+	w->logins.handshakes = mem_try(sizeof(*w->logins.handshakes));
 	w->cancels = mem_try(sizeof(*w->cancels));
 	if (w->cancels)
 		list_init(&w->cancels->predecessors);
-	w->secrets = secrets_new();
-	w->unknown = unknown_new();
-	w->verifiers = verifiers_new(w->base, &verifiers);
-	w->derivations = derivations_new(w->base, &derivers);
+	w->logins.secrets = secrets_new();
+	w->logins.unknown = unknown_new();
+	w->logins.verifiers = verifiers_new(w->base, &verifiers);
+	w->logins.derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	if (!w->buffer || !w->addresses || !w->handshakes || !w->cancels || !w->secrets ||
-	    !w->unknown || !w->verifiers || !w->derivations || !w->params)
+	if (!w->buffer || !w->logins.addresses || !w->logins.handshakes || !w->cancels ||
+	    !w->logins.secrets || !w->logins.unknown || !w->logins.verifiers ||
+	    !w->logins.derivations || !w->params)
 		return false;
-	verify_queue_init(&w->handshakes->waiting);
+	verify_queue_init(&w->logins.handshakes->waiting);
 	w->statements = statements_new(w->params);
 	w->pools = pools_new(&policy_ops, conf, w->now);
-	w->lookups = w->pools ? lookups_new(w->pools) : NULL;
+	w->logins.lookups = w->pools ? lookups_new(w->pools) : NULL;
 	w->watchers = watchers_new(w);
-	if (!w->statements || !w->lookups || !w->watchers)
+	if (!w->statements || !w->logins.lookups || !w->watchers)
 		return false;
 	w->pools->owner = w;
 	return RAND_bytes(w->seed, sizeof(w->seed)) == 1;
@@ -307,16 +308,16 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 
 	w->base = base;
 	w->ops = &dispatch_ops;
-	list_init(&w->clients);
-	list_init(&w->servers);
-	list_init(&w->again);
-	list_init(&w->notify_due);
-	list_init(&w->listeners);
-	list_init(&w->ending);
-	w->clock_is_old = true;
+	list_init(&w->peers.clients);
+	list_init(&w->peers.servers);
+	list_init(&w->peers.again);
+	list_init(&w->notify.due);
+	list_init(&w->notify.listeners);
+	list_init(&w->peers.ending);
+	w->loop.clock_is_old = true;
 	w->wall_ahead = clock_wall() - clock_monotonic();
 	world_wake(w);
-	busy_poll_set(&w->busy_poll, set->busy_poll, set->busy_poll_share, w->now);
+	busy_poll_set(&w->loop.busy_poll, set->busy_poll, set->busy_poll_share, w->now);
 	w->conf = conf_hold(conf);
 	world_set_durations(w);
 	if (!make_parts(w, conf))
@@ -330,7 +331,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 	if (users)
 		users_replace(w, users);
 	if (problems->errors == 0)
-		users_check(conf, w->secrets->list, problems);
+		users_check(conf, w->logins.secrets->list, problems);
 	if (problems->errors > 0)
 		world_free(&w);
 	return w;
@@ -338,15 +339,15 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 
 void world_end_sessions(struct world *w, enum close_reason why, bool is_silent)
 {
-	while (!list_is_empty(&w->clients)) {
-		struct client *c = LIST_OBJECT(w->clients.next, struct client, peer.node);
+	while (!list_is_empty(&w->peers.clients)) {
+		struct client *c = LIST_OBJECT(w->peers.clients.next, struct client, peer.node);
 
 		c->error_sent |= is_silent;
 		client_end(c, why, NULL);
 	}
 	world_reap(w);
-	while (!list_is_empty(&w->servers))
-		server_end(LIST_OBJECT(w->servers.next, struct server, peer.node), why, NULL);
+	while (!list_is_empty(&w->peers.servers))
+		server_end(LIST_OBJECT(w->peers.servers.next, struct server, peer.node), why, NULL);
 	world_reap(w);
 }
 
@@ -357,7 +358,7 @@ void world_free(struct world **place)
 	if (!w)
 		return;
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
-	lookups_free(&w->lookups);
+	lookups_free(&w->logins.lookups);
 	world_stop_listening(w, STOP_ALL);
 	predecessors_free(w);
 	cancels_free(&w->cancels);
@@ -372,15 +373,15 @@ void world_free(struct world **place)
 		pools_free(&w->pools);
 	tls_contexts_drop(&w->tls);
 	mem_free(w->statements);
-	query_stats_free(&w->query_stats);
+	query_stats_free(&w->queries.stats);
 	if (w->params)
 		params_table_free(&w->params);
-	secrets_free(&w->secrets);
-	unknown_free(&w->unknown);
-	client_addresses_free(&w->addresses);
-	mem_free(w->handshakes);
-	verifiers_free(&w->verifiers);
-	derivations_free(&w->derivations);
+	secrets_free(&w->logins.secrets);
+	unknown_free(&w->logins.unknown);
+	client_addresses_free(&w->logins.addresses);
+	mem_free(w->logins.handshakes);
+	verifiers_free(&w->logins.verifiers);
+	derivations_free(&w->logins.derivations);
 	conf_drop(&w->conf);
 	mem_free_hidden(w->buffer, READ_BUFFER);
 	mem_free(w);
@@ -430,13 +431,13 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	w->conf = conf_hold(conf);
 	world_set_durations(w);
 	world_set_listen_options(w);
-	busy_poll_set(&w->busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share,
+	busy_poll_set(&w->loop.busy_poll, conf->settings.busy_poll, conf->settings.busy_poll_share,
 		      w->now);
 	dns_configure(w->dns, &dns);
-	verifiers_renew(w->verifiers, &verifiers);
-	verifiers_renew(w->derivations->derivers, &derivers);
+	verifiers_renew(w->logins.verifiers, &verifiers);
+	verifiers_renew(w->logins.derivations->derivers, &derivers);
 	pools_reconfigure(w->pools, conf, w->now);
-	LIST_EACH_SAFE(node, &w->clients)
+	LIST_EACH_SAFE(node, &w->peers.clients)
 		client_prepare_retry(LIST_OBJECT(node, struct client, peer.node));
 	conf_drop(&old);
 	own_changed = is_about_tls && retire_changed(w, &old_tls);
@@ -452,7 +453,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 
 /* ---- invariants ---- */
 
-/* Input that is to be handled first must be on world->again, or wait for something. */
+/* Input that is to be handled first must be on world->peers.again, or wait for something. */
 static void check_held(const struct peer *peer, bool waits)
 {
 	ASSERT(peer->stream.phase != STREAM_OPEN || (peer->blocked == 0) == peer->stream.reading);
@@ -480,10 +481,10 @@ static void world_check_server(const struct server *s)
 
 void world_check(const struct world *w)
 {
-	ASSERT(list_is_empty(&w->ending));
-	LIST_EACH(node, &w->servers)
+	ASSERT(list_is_empty(&w->peers.ending));
+	LIST_EACH(node, &w->peers.servers)
 		world_check_server(LIST_OBJECT(node, struct server, peer.node));
-	LIST_EACH(node, &w->clients) {
+	LIST_EACH(node, &w->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		ASSERT(c->pooled.state != CLIENT_DEAD);
@@ -500,7 +501,7 @@ void world_check(const struct world *w)
 
 void world_suspend(struct world *w, bool on)
 {
-	LIST_EACH(node, &w->clients) {
+	LIST_EACH(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		/* A client in its login may be the administrator with the RESUME, and needs no
@@ -510,7 +511,7 @@ void world_suspend(struct world *w, bool on)
 		else if (!c->is_console && !c->login)
 			flow_block(&c->peer, FLOW_SUSPENDED);
 	}
-	LIST_EACH(node, &w->servers) {
+	LIST_EACH(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (on)
@@ -531,7 +532,7 @@ size_t world_unflushed(struct world *w, bool drop)
 {
 	size_t count = 0;
 
-	LIST_EACH_SAFE(node, &w->clients) {
+	LIST_EACH_SAFE(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (is_flushed(&c->peer))
@@ -543,7 +544,7 @@ size_t world_unflushed(struct world *w, bool drop)
 			client_end(c, REASON_SUSPEND_TIMEOUT, NULL);
 		count += !drop;
 	}
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (is_flushed(&s->peer))
@@ -564,12 +565,12 @@ void world_drain(struct world *w, enum world_drain how)
 		[DRAIN_NOW] = POOL_DRAIN_NO,
 	};
 
-	if ((int)how <= w->drain)
+	if ((int)how <= w->drain.step)
 		return;
-	if (w->drain == DRAIN_OFF)
-		w->drain_since = w->now;
-	w->drain = how;
-	refusals_tick(w->addresses, INT64_MAX);
+	if (w->drain.step == DRAIN_OFF)
+		w->drain.since = w->now;
+	w->drain.step = how;
+	refusals_tick(w->logins.addresses, INT64_MAX);
 	world_stop_listening(w, how == DRAIN_WAIT_CLIENTS ? STOP_TCP_GENTLY : STOP_TCP);
 	w->pools->draining = policy[how];
 	pools_mark_all(w->pools);
@@ -580,14 +581,14 @@ size_t world_drain_left(const struct world *w)
 	size_t left = 0;
 
 	/* not for console clients, and not for clients that came after the shutdown began */
-	LIST_EACH(node, &w->clients) {
+	LIST_EACH(node, &w->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		left += w->drain == DRAIN_WAIT_CLIENTS && !c->is_console &&
+		left += w->drain.step == DRAIN_WAIT_CLIENTS && !c->is_console &&
 			(c->pooled.pool || client_is_in_time(c));
 	}
-	for (const struct database *d = w->pools->databases; w->drain == DRAIN_WAIT_SERVERS && d;
-	     d = d->hh.next)
+	for (const struct database *d = w->pools->databases;
+	     w->drain.step == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
 		left += (size_t)d->servers;
 	return left;
 }
@@ -597,18 +598,18 @@ bool world_is_over(const struct world *w)
 	bool is_deserted = w->successor != NULL;
 
 	/* console clients do not count */
-	LIST_EACH(node, &w->clients)
+	LIST_EACH(node, &w->peers.clients)
 		if (!LIST_OBJECT(node, struct client, peer.node)->is_console) {
 			is_deserted = false;
 			break;
 		}
 	/* servers whose clients have left: their queries are to be cancelled */
-	LIST_EACH(node, &w->servers)
+	LIST_EACH(node, &w->peers.servers)
 		is_deserted &= LIST_OBJECT(node, struct server, peer.node)->pooled.state !=
 			       SERVER_FINISHING;
 	if (is_deserted)
 		return true;
-	switch ((enum world_drain)w->drain) {
+	switch ((enum world_drain)w->drain.step) {
 	case DRAIN_OFF:
 		return false;
 	case DRAIN_NOW:

@@ -188,18 +188,18 @@ static void world_pack(struct bytes *out, const struct world *w)
 {
 	struct bytes tls = tls_of(w), logins = logins_of(w);
 
-	pack_u64(out, w->last_id);
+	pack_u64(out, w->peers.last_id);
 	pack_u64(out, statements_last(w->statements));
 	pack_bool(out, w->listening.inherited);
 	pack_i64(out, w->pools->stats_at);
 	bytes_append_u32(out, w->pools->last_dedicated);
-	unknown_pack(out, w->unknown);
+	unknown_pack(out, w->logins.unknown);
 	pack_apart(out, &tls);
 	pack_apart(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
-	keys_pack(out, w->secrets->keys);
-	keys_pack(out, w->secrets->old_keys);
-	keys_pack(out, w->secrets->found_keys);
+	keys_pack(out, w->logins.secrets->keys);
+	keys_pack(out, w->logins.secrets->old_keys);
+	keys_pack(out, w->logins.secrets->found_keys);
 	LIST_EACH(node, &w->pools->drains) {
 		const struct drain *d = LIST_OBJECT(node, struct drain, node);
 
@@ -224,20 +224,20 @@ static void world_unpack(struct unpack *in, struct handover *h)
 
 	in->bad |= h->has_world;
 	h->has_world = true;
-	w->last_id = unpack_u64(in);
+	w->peers.last_id = unpack_u64(in);
 	statements_begin_behind(w->statements, unpack_u64(in));
 	w->listening.inherited = unpack_bool(in);
 	w->pools->stats_at = unpack_i64(in);
 	w->pools->last_dedicated = unpack_u32(in);
-	unknown_unpack(in, w->unknown);
+	unknown_unpack(in, w->logins.unknown);
 	theirs = unpack_blob(in, &size);
 	h->tls_differs = differs(&tls, theirs, size);
 	theirs = unpack_blob(in, &size);
 	h->logins_differ = differs(&logins, theirs, size);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
-	keys_unpack(in, w->secrets->keys);
-	keys_unpack(in, w->secrets->old_keys);
-	keys_unpack(in, w->secrets->found_keys);
+	keys_unpack(in, w->logins.secrets->keys);
+	keys_unpack(in, w->logins.secrets->old_keys);
+	keys_unpack(in, w->logins.secrets->found_keys);
 	while (unpack_bool(in) && !in->bad) {
 		enum drain_of of = unpack_u8(in);
 		const char *name = unpack_text(in);
@@ -516,7 +516,7 @@ const char *handover_refusal(const struct world *w)
 {
 	if (w->successor)
 		return "it has been replaced already";
-	if (w->drain != DRAIN_OFF)
+	if (w->drain.step != DRAIN_OFF)
 		return "it is shutting down";
 	if (w->pools->paused || w->pools->suspended)
 		return "it is paused or suspended: RESUME it first";
@@ -582,13 +582,13 @@ bool handover_send(struct world *w, struct records *to, int patience,
 /* Gives up the connections that may be handed over, or all. */
 static void let_connections_go(struct world *w, bool all)
 {
-	LIST_EACH_SAFE(node, &w->servers) {
+	LIST_EACH_SAFE(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (all || handover_includes(&s->peer))
 			server_hand_over(s);
 	}
-	LIST_EACH_SAFE(node, &w->clients) {
+	LIST_EACH_SAFE(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (all || handover_includes(&c->peer))
@@ -839,8 +839,8 @@ void handover_finish(struct handover **place, struct records **predecessor)
 		log_warning("out of memory: cancel requests for clients that stay behind will not "
 			    "arrive");
 	world_close_unwanted_listeners(w);
-	sort(&w->clients);
-	sort(&w->servers);
+	sort(&w->peers.clients);
+	sort(&w->peers.servers);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		tell_rejected(w, &h->rejected[i]);
 	if (h->rejected_count > 0)
@@ -851,8 +851,8 @@ void handover_finish(struct handover **place, struct records **predecessor)
 	for (size_t i = 0; i < h->moved_count; i++)
 		database_moves(h->moved[i]);
 	retire_servers(w, h->tls_differs || h->logins_differ, h->logins_differ);
-	wake_all(&w->clients);
-	wake_all(&w->servers);
+	wake_all(&w->peers.clients);
+	wake_all(&w->peers.servers);
 	pools_mark_all(w->pools);
 	handover_free(place);
 }

@@ -95,7 +95,7 @@ static bool client_itself_may_be_given(const struct client *c)
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
 		return !c->is_console ||
-		       (w->console && w->console->is_at_rest(w->console_context, c));
+		       (w->console.ops && w->console.ops->is_at_rest(w->console.context, c));
 	case CLIENT_ACTIVE:
 		return c->pooled.link && server_itself_may_be_given(server_of(c->pooled.link));
 	case CLIENT_AUTH:
@@ -163,10 +163,11 @@ bool handover_is_calm(const struct world *w)
 	if (unauthenticated[CLIENT_AUTH] + unauthenticated[CLIENT_LOOKUP] +
 			    unauthenticated[CLIENT_WAITING_CANCEL] >
 		    0 ||
-	    w->lookups->by_key)
+	    w->logins.lookups->by_key)
 		return false;
 	/* posts are not in the records */
-	if (!list_is_empty(&w->again) && LIST_OBJECT(w->again.next, struct peer, again)->posted)
+	if (!list_is_empty(&w->peers.again) &&
+	    LIST_OBJECT(w->peers.again.next, struct peer, again)->posted)
 		return false;
 	LIST_EACH(node, &w->pools->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
@@ -452,7 +453,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 		*total = before;
 	}
 	c->pooled.notified = notified;
-	in->bad |= c->is_console && !w->console->adopt(w->console_context, c);
+	in->bad |= c->is_console && !w->console.ops->adopt(w->console.context, c);
 }
 
 /* Returns the pins, to be set when the client has its server. */

@@ -513,7 +513,7 @@ void giver_turn(struct giver *g)
 		return;
 	}
 	/* a failed login that waits for its refusal is ended at once */
-	refusals_tick(g->world->addresses, INT64_MAX);
+	refusals_tick(g->world->logins.addresses, INT64_MAX);
 	most = w->conf->settings.suspend_timeout;
 	if (most <= 0 || most > CALM_MOST)
 		most = CALM_MOST;

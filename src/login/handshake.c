@@ -47,7 +47,7 @@ static void handshake_begin(struct client *c)
    call. */
 static bool update_reserved_time(struct world *w)
 {
-	struct handshakes *h = w->handshakes;
+	struct handshakes *h = w->logins.handshakes;
 	usec_t spent = tls_accepting_spent, now = clock_monotonic();
 
 	if (spent != h->spent)
@@ -60,9 +60,9 @@ static bool update_reserved_time(struct world *w)
    is reserved for other work. */
 static bool claim_step(struct world *w)
 {
-	bool may = !w->handshakes->is_busy && !update_reserved_time(w);
+	bool may = !w->logins.handshakes->is_busy && !update_reserved_time(w);
 
-	w->handshakes->is_busy = true;
+	w->logins.handshakes->is_busy = true;
 	return may;
 }
 
@@ -70,7 +70,8 @@ static void wait(struct client *c)
 {
 	const struct verify_source source = client_address_source(c);
 
-	if (!verify_queue_add(&c->peer.world->handshakes->waiting, &c->login->handshake, &source))
+	if (!verify_queue_add(&c->peer.world->logins.handshakes->waiting, &c->login->handshake,
+			      &source))
 		client_end(c, REASON_NO_MEMORY, NULL);
 }
 
@@ -107,7 +108,7 @@ bool handshake_request_step(struct client *c)
 
 void handshakes_turn(struct world *w, bool idle)
 {
-	struct handshakes *h = w->handshakes;
+	struct handshakes *h = w->logins.handshakes;
 	struct client *c;
 	bool stays;
 

@@ -77,11 +77,11 @@ void login_free(struct client *c)
 	if (!l)
 		return;
 	client_address_login_over(c);
-	verify_queue_remove(&c->peer.world->handshakes->waiting, &l->handshake);
+	verify_queue_remove(&c->peer.world->logins.handshakes->waiting, &l->handshake);
 	bytes_free(&l->hello);
 	if (l->tls)
 		tls_context_drop(&l->tls);
-	verifiers_cancel(c->peer.world->verifiers, &l->check);
+	verifiers_cancel(c->peer.world->logins.verifiers, &l->check);
 	derivation_leave(&l->derivation);
 	secret_free(&l->password);
 	c->login = NULL;
@@ -538,7 +538,7 @@ void login_proven(struct client *c)
 		c->is_console = true;
 		c->params = params_hold(l->asked);
 		if (login_finish(c))
-			w->console->welcome(w->console_context, c);
+			w->console.ops->welcome(w->console.context, c);
 		return;
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);

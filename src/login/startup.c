@@ -201,7 +201,7 @@ static bool keep_name(struct client *c, char **place, const char *value)
 		size = database_name_size(w->conf, value);
 	} else if (size > CONF_NAME_MOST) {
 		users_refresh(w);
-		size = userlist_find(w->secrets->list, value) ? size : CONF_NAME_MOST;
+		size = userlist_find(w->logins.secrets->list, value) ? size : CONF_NAME_MOST;
 	}
 	*place = arena_copy(c->login->arena, value, size);
 	if (*place)
@@ -412,8 +412,8 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	known = database_find(w->pools, l->database);
 	/* WAIT_CLIENTS waits for clients that connected before the shutdown began; the console is
 	   always available */
-	is_in_time = w->drain == DRAIN_OFF ||
-		     (w->drain == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
+	is_in_time = w->drain.step == DRAIN_OFF ||
+		     (w->drain.step == DRAIN_WAIT_CLIENTS && client_is_in_time(c));
 	if (!is_in_time && !(known && known->is_console)) {
 		client_end(c, REASON_POOLER_SHUTTING_DOWN, NULL);
 		return;

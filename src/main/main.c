@@ -114,7 +114,7 @@ static void on_main_changed(const char *path)
 	char *copy = mem_copy_string(path);
 
 	/* a process that was replaced keeps its configuration to its end */
-	if (copy && !pooler.world->successor && pooler.world->drain != DRAIN_NOW)
+	if (copy && !pooler.world->successor && pooler.world->drain.step != DRAIN_NOW)
 		reload(copy, &problems);
 	conf_problems_free(&problems);
 	mem_free(copy);
@@ -345,8 +345,9 @@ static void on_main_signal(evutil_socket_t signum, short what, void *context)
 	(void)what;
 	(void)context;
 	world_wake(pooler.world);
-	if (w->drain != DRAIN_OFF)
-		moment = w->pools->paused || w->pools->suspended || w->drain == DRAIN_WAIT_SERVERS
+	if (w->drain.step != DRAIN_OFF)
+		moment = w->pools->paused || w->pools->suspended ||
+					 w->drain.step == DRAIN_WAIT_SERVERS
 				 ? MOMENT_SHUTDOWN_PAUSED
 				 : MOMENT_SHUTDOWN;
 	else
@@ -375,7 +376,7 @@ static void on_main_signal(evutil_socket_t signum, short what, void *context)
 		return;
 	case WISH_SHUTDOWN:
 		/* as in PgBouncer, the second signal closes all connections without a message */
-		pooler.is_silent = pooler.world->drain != DRAIN_OFF;
+		pooler.is_silent = pooler.world->drain.step != DRAIN_OFF;
 		shut_down(NULL, DRAIN_NOW);
 		return;
 	case WISH_NOTHING:
@@ -502,9 +503,9 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	while (turn(&pooler))
 		;
 	service_notify("STOPPING=1");
-	if (pooler.world->drain == DRAIN_WAIT_CLIENTS)
+	if (pooler.world->drain.step == DRAIN_WAIT_CLIENTS)
 		log_info("client connections dropped, exiting");
-	else if (pooler.world->drain == DRAIN_WAIT_SERVERS)
+	else if (pooler.world->drain.step == DRAIN_WAIT_SERVERS)
 		log_info("server connections dropped, exiting");
 	log_info("process down");
 	status = 0;

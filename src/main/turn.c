@@ -62,7 +62,7 @@ static NEVER_INLINE void reap_and_schedule(struct world *w)
 
 static void reap_ending(struct world *w)
 {
-	if (!list_is_empty(&w->ending))
+	if (!list_is_empty(&w->peers.ending))
 		reap_and_schedule(w);
 }
 
@@ -72,21 +72,21 @@ static void wait_for_events(struct pooler *p)
 	struct world *w = p->world;
 	usec_t began, longest, polled = 0;
 
-	if (!busy_poll_is_on(&w->busy_poll)) {
+	if (!busy_poll_is_on(&w->loop.busy_poll)) {
 		event_base_loop(p->base, EVLOOP_ONCE);
 		return;
 	}
 	began = clock_monotonic();
-	w->has_traffic = false;
-	longest = busy_poll_begin(&w->busy_poll, began, w->queries);
-	while (w->clock_is_old && polled < longest) {
+	w->loop.has_traffic = false;
+	longest = busy_poll_begin(&w->loop.busy_poll, began, w->queries.count);
+	while (w->loop.clock_is_old && polled < longest) {
 		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-		polled = (w->clock_is_old ? clock_monotonic() : w->now) - began;
+		polled = (w->loop.clock_is_old ? clock_monotonic() : w->now) - began;
 	}
-	if (w->clock_is_old)
+	if (w->loop.clock_is_old)
 		event_base_loop(p->base, EVLOOP_ONCE);
 	world_wake(w);
-	busy_poll_end(&w->busy_poll, w->now - began, polled, w->has_traffic);
+	busy_poll_end(&w->loop.busy_poll, w->now - began, polled, w->loop.has_traffic);
 }
 
 ALWAYS_INLINE bool turn(struct pooler *p)
@@ -95,21 +95,21 @@ ALWAYS_INLINE bool turn(struct pooler *p)
 	bool idle;
 
 	relay_begin_turn(w);
-	w->clock_is_old = true;
-	if (world_has_again(w) || w->handshakes->is_busy)
+	w->loop.clock_is_old = true;
+	if (world_has_again(w) || w->logins.handshakes->is_busy)
 		event_base_loop(p->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
 	else
 		wait_for_events(p);
-	idle = w->clock_is_old;
+	idle = w->loop.clock_is_old;
 	world_wake(w);
 	world_again(w);
-	if (w->handshakes->is_busy)
+	if (w->logins.handshakes->is_busy)
 		handshakes_turn(w, idle);
 	if (p->tick_due) {
-		busy_poll_tick(&w->busy_poll, w->now, w->queries);
+		busy_poll_tick(&w->loop.busy_poll, w->now, w->queries.count);
 		world_tick(w);
 	}
-	if (!list_is_empty(&w->ending) || !list_is_empty(&w->pools->dirty))
+	if (!list_is_empty(&w->peers.ending) || !list_is_empty(&w->pools->dirty))
 		reap_and_schedule(w);
 	console_turn(p->console);
 	reap_ending(w);
@@ -121,5 +121,5 @@ ALWAYS_INLINE bool turn(struct pooler *p)
 #ifdef PGWEIR_TEST_BUILD
 	world_check(w);
 #endif
-	return (w->drain == DRAIN_OFF && !w->successor) || !world_is_over(w);
+	return (w->drain.step == DRAIN_OFF && !w->successor) || !world_is_over(w);
 }

@@ -46,8 +46,8 @@ NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took
 		peer_post(&c->peer, POST_LEAVE);
 	if (what != DURATION_QUERY)
 		return;
-	if (c->peer.world->query_stats && c->query)
-		query_stats_add(c->peer.world->query_stats, c->query->statement, c->query->text,
+	if (c->peer.world->queries.stats && c->query)
+		query_stats_add(c->peer.world->queries.stats, c->query->statement, c->query->text,
 				took);
 	/* the next request may begin without a text that is known */
 	mem_free(c->query);

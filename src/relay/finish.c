@@ -137,7 +137,7 @@ static void finish(struct server *s)
 	session_clear_doubt(s, UINT16_MAX);
 	s->session.meaning_in_doubt = false;
 	if (s->notifies)
-		s->notified = ++s->peer.world->notified;
+		s->notified = ++s->peer.world->notify.releases;
 	s->pooled.pool->gone_kept++;
 	server_release(s);
 }

@@ -127,10 +127,10 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
 	bool retry_fast = false;		/* the next message may pass unread */
-	uint32_t looks = 0, looks_most = w->looks_each;
+	uint32_t looks = 0, looks_most = w->share.looks_each;
 	size_t from = 0;		/* where the messages for the server begin */
 
-	w->words_left = looks_most;
+	w->share.words_left = looks_most;
 	gather_begin(&g, c->pooled.link ? &server_of(c->pooled.link)->peer.stream : NULL);
 	if (at > 0)
 		gather_first(&g, buf, at);
@@ -394,7 +394,7 @@ static bool from_client_collect(struct client *c)
 				peer_come_again(&c->peer);
 			return false;
 		}
-		more = more < w->piece ? more : w->piece;
+		more = more < w->share.piece ? more : w->share.piece;
 		to = bytes_reserve(&c->peer.held, more);
 		r = to ? stream_read(&c->peer.stream, to, more) : 0;
 		if (!to || r < 0) {
@@ -473,8 +473,8 @@ static ALWAYS_INLINE bool from_client_round_of(struct client *c, bool from_socke
 	/* a client that has sent a part of a message may send as much again */
 	if (!c->pooled.link && room > a_little(c))
 		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
-	if (room > w->piece)
-		room = w->piece;
+	if (room > w->share.piece)
+		room = w->share.piece;
 	/* there is no room if a pipeline that has reached its limit fills the buffer */
 	if (from_socket && room > 0) {
 		r = stream_read(&c->peer.stream, w->buffer + held, room);
@@ -504,7 +504,7 @@ static NEVER_INLINE void from_client_more_rounds(struct client *c, bool from_soc
 
 void relay_from_client(struct client *c, bool from_socket)
 {
-	c->peer.world->has_traffic = true;
+	c->peer.world->loop.has_traffic = true;
 	/* the client is in the queue, or its server executes a task */
 	if (c->pooled.state == CLIENT_WAITING ||
 	    (c->pooled.link && server_of(c->pooled.link)->task != NULL)) {
@@ -568,33 +568,33 @@ bool relay_one_more(struct world *w, int64_t rounds)
 {
 	int64_t most = w->conf->settings.sbuf_loopcnt;
 
-	w->is_shared = true;
-	w->reads++;
+	w->share.is_limited = true;
+	w->share.reads++;
 	if (rounds == 1)
-		w->streams++;
+		w->share.streams++;
 	if (most == 0)
 		return true;
-	return rounds < most && w->reads < RELAY_READS &&
-	       (rounds + 1) * w->streams_before <= RELAY_READS;
+	return rounds < most && w->share.reads < RELAY_READS &&
+	       (rounds + 1) * w->share.streams_before <= RELAY_READS;
 }
 
 void relay_looked_at_many(struct world *w, uint32_t count, bool is_cut)
 {
-	w->is_shared = true;
-	w->cut += is_cut;
+	w->share.is_limited = true;
+	w->share.cut += is_cut;
 	world_looked(w, count);
 }
 
 void relay_share_turn(struct world *w)
 {
-	uint32_t cut = w->cut > 0 ? w->cut : 1;
+	uint32_t cut = w->share.cut > 0 ? w->share.cut : 1;
 	size_t piece = READ_BUFFER;
 
-	w->streams_before = w->streams;
-	w->streams = w->reads = w->looks = w->cut = 0;
-	if (w->streams_before > RELAY_READS && w->conf->settings.sbuf_loopcnt != 0)
-		piece = (size_t)READ_BUFFER * RELAY_READS / w->streams_before;
-	w->piece = piece > RELAY_LEAST_PIECE ? piece : RELAY_LEAST_PIECE;
-	w->looks_each = LOOKS_OF_TURN / cut > LEAST_LOOKS ? LOOKS_OF_TURN / cut : LEAST_LOOKS;
-	w->is_shared = w->streams_before > 0 || cut > 1;
+	w->share.streams_before = w->share.streams;
+	w->share.streams = w->share.reads = w->share.looks = w->share.cut = 0;
+	if (w->share.streams_before > RELAY_READS && w->conf->settings.sbuf_loopcnt != 0)
+		piece = (size_t)READ_BUFFER * RELAY_READS / w->share.streams_before;
+	w->share.piece = piece > RELAY_LEAST_PIECE ? piece : RELAY_LEAST_PIECE;
+	w->share.looks_each = LOOKS_OF_TURN / cut > LEAST_LOOKS ? LOOKS_OF_TURN / cut : LEAST_LOOKS;
+	w->share.is_limited = w->share.streams_before > 0 || cut > 1;
 }

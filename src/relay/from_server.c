@@ -395,14 +395,14 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	usec_t took;
 
 	total->query_count++;
-	w->queries++;
+	w->queries.count++;
 	if (s->status == 'I' && c->transaction_started == c->query_started)
 		kind = LATENCY_SINGLE;
 	if (c->query_started != 0) {
 		took = w->now - c->query_started;
 		total->query_time += (uint64_t)took;
 		latency_add_fast(c->pooled.pool, kind, took);
-		if (took >= w->durations_logged.query)
+		if (took >= w->queries.durations.query)
 			duration_log(c, DURATION_QUERY, took);
 	}
 	/* all requests are answered; the ledger may still have a doubt after a COPY */
@@ -419,7 +419,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 			total->xact_time += (uint64_t)took;
 			if (kind != LATENCY_SINGLE)
 				latency_add_fast(c->pooled.pool, LATENCY_TRANSACTION, took);
-			if (took >= w->durations_logged.transaction)
+			if (took >= w->queries.durations.transaction)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}
 		c->transaction_started = c->query_started;
@@ -601,7 +601,8 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 	struct walk walk;
 	struct pg_frame f = { 0, 0, NULL, 0 };
 	/* a server without a client is read in small pieces instead */
-	uint32_t looks = 0, looks_most = s->pooled.link ? s->peer.world->looks_each : UINT32_MAX;
+	uint32_t looks = 0,
+		 looks_most = s->pooled.link ? s->peer.world->share.looks_each : UINT32_MAX;
 	bool is_cut = false, listens = s->pooled.state == SERVER_LISTENING;
 
 	gather_begin(&g, s->pooled.link ? &client_of(s->pooled.link)->peer.stream : NULL);
@@ -829,11 +830,11 @@ static ALWAYS_INLINE bool from_server_round_of(struct server *s, bool from_socke
 	struct walk walk;
 	ssize_t r = 0;
 
-	if (room > w->piece)
-		room = w->piece;
+	if (room > w->share.piece)
+		room = w->share.piece;
 	/* all messages of a server without a client are examined before it gets a client */
-	if (!s->pooled.link && room > (size_t)w->looks_each * PG_HEADER)
-		room = (size_t)w->looks_each * PG_HEADER;
+	if (!s->pooled.link && room > (size_t)w->share.looks_each * PG_HEADER)
+		room = (size_t)w->share.looks_each * PG_HEADER;
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + held, room);
 		if (r < 0) {
@@ -888,7 +889,7 @@ static NEVER_INLINE void from_server_pass_held(struct server *s)
 
 void relay_from_server(struct server *s, bool from_socket)
 {
-	s->peer.world->has_traffic = true;
+	s->peer.world->loop.has_traffic = true;
 	if (s->peer.held_first) {
 		/* otherwise the server is on the list `again`, and the turn reads it from there */
 		if (!from_socket || list_is_empty(&s->peer.again))

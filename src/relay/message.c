@@ -70,7 +70,7 @@ static ALWAYS_INLINE void count_request(struct client *c, uint8_t type, const ui
 
 	if (c->query_started == 0) {
 		c->query_started = w->now;
-		if (w->durations_logged.texts)
+		if (w->queries.durations.texts)
 			duration_note_text(c, type, body, here);
 	}
 	if (c->transaction_started == 0)

@@ -195,7 +195,7 @@ static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool 
 	s->needs_reset = is_reset;
 	session_clear_doubt(s, UINT16_MAX);
 	if (s->notifies)
-		s->notified = ++s->peer.world->notified;
+		s->notified = ++s->peer.world->notify.releases;
 	if (c->prepared) {
 		c->prepared->unnamed_types.in_doubt |= s->session.meaning_in_doubt;
 		prepared_client_trim(c);
@@ -479,7 +479,7 @@ void release_ended_client(struct server *s)
 	view.client_ends = true;
 	view.leaves_state = view.has_state;
 	view.may_finish = w->conf->settings.client_gone != CLIENT_GONE_CLOSE &&
-			  w->drain != DRAIN_NOW;
+			  w->drain.step != DRAIN_NOW;
 	/* while the server reads COPY data, an incomplete message is CopyData */
 	view.in_copy_data = s->ledger.copy_in && !c->half_sent && c->peer.passing <= READ_BUFFER;
 	view.needs_reset = needs_reset(s, c, view.leaves_state);

@@ -315,15 +315,15 @@ bool retry_take_back(struct server *s, enum close_reason why)
  * What arrives first now, a FATAL error or the end of the connection, was in the socket when the
  * request was sent in this turn. The events of a turn are collected before the first handler runs:
  * a handler has sent the request, and an older event of the same turn announces these bytes.
- * PostgreSQL reads nothing after either. Nothing announces what is read while world->reads_again is
- * set. (Bytes of TLS that were received earlier may be announced as well, and the end of the
- * connection behind them is newer.)
+ * PostgreSQL reads nothing after either. Nothing announces what is read while
+ * world->loop.reads_again is set. (Bytes of TLS that were received earlier may be announced as
+ * well, and the end of the connection behind them is newer.)
  */
 static bool is_overtaken(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
-	return c->retry->sent_in == w->turns && !w->reads_again;
+	return c->retry->sent_in == w->loop.turns && !w->loop.reads_again;
 }
 
 /* The client waits for the verdict on its host, with this answer. */

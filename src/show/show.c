@@ -149,7 +149,7 @@ static bool take_due_statement(const struct show *s, uint64_t *place)
 
 static void show_statements(const struct show *s)
 {
-	const struct query_stats *stats = s->world->query_stats;
+	const struct query_stats *stats = s->world->queries.stats;
 	const struct statement *st = s->world->statements->table;
 	uint64_t place = 0;
 
@@ -185,8 +185,8 @@ static void give_fd(void *context, const struct connection_row *c)
 
 	if (!c->is_authenticated || c->is_console)
 		return;
-	if (s->with_secrets && s->world->secrets->list)
-		password = userlist_find(s->world->secrets->list, c->user);
+	if (s->with_secrets && s->world->logins.secrets->list)
+		password = userlist_find(s->world->logins.secrets->list, c->user);
 	/* process id and key as the 64-bit number that a cancel request of protocol 3.0 contains;
 	   0: no key, or a longer key */
 	if (s->with_secrets && c->cancel_key_size == CANCEL_KEY) {
@@ -334,7 +334,7 @@ static int compare_texts(const void *a, const void *b)
 /* Collects the names in alphabetical order. */
 static void collect_names(const struct world *world, struct user_names *names)
 {
-	const struct userlist *list = world->secrets->list;
+	const struct userlist *list = world->logins.secrets->list;
 	size_t kept = 0;
 
 	for (const struct user *user = world->pools->users; user; user = user->hh.next)
@@ -528,8 +528,8 @@ static void show_state(const struct show *s)
 	text_row(s, "suspended", pools->suspended ? "yes" : "no");
 	/* rows that PgBouncer does not have: on demand, or while they say something */
 	if (w->conf->settings.show_extra_columns) {
-		text_row(s, "busy_poll", busy_poll_names[w->busy_poll.state]);
-		snprintf(number, sizeof(number), "%" PRIu64, w->busy_poll.polled_total);
+		text_row(s, "busy_poll", busy_poll_names[w->loop.busy_poll.state]);
+		snprintf(number, sizeof(number), "%" PRIu64, w->loop.busy_poll.polled_total);
 		text_row(s, "busy_poll_time", number);
 	}
 	if (w->reload.at > 0) {
@@ -537,8 +537,8 @@ static void show_state(const struct show *s)
 		text_row(s, "last_reload_result", w->reload.has_failed ? "failed" : "in force");
 	}
 	drains_each(pools, show_drain_state, &copy);
-	if (w->drain != DRAIN_OFF) {
-		text_row(s, "shutdown", waits[w->drain]);
+	if (w->drain.step != DRAIN_OFF) {
+		text_row(s, "shutdown", waits[w->drain.step]);
 		snprintf(number, sizeof(number), "%zu", world_drain_left(w));
 		text_row(s, "shutdown_waits_for", number);
 	}
@@ -597,11 +597,11 @@ static void show_mem(const struct show *s)
 		{ "iobuf_cache", 1, connections.buffered,
 		  connections.buffers - connections.buffered },
 		{ "query_stats_cache", sizeof(struct query_entry),
-		  query_stats_count(w->query_stats), 0 },
+		  query_stats_count(w->queries.stats), 0 },
 	};
 
 	/* the last row is not PgBouncer's */
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) - !w->query_stats; i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) - !w->queries.stats; i++)
 		show_row(s, &rows[i]);
 }
 
@@ -656,8 +656,8 @@ static void show_verifiers(const struct show *s)
 {
 	struct show copy = *s;
 
-	verifiers_each(s->world->verifiers, show_verifier, &copy);
-	verifiers_each(s->world->derivations->derivers, show_verifier, &copy);
+	verifiers_each(s->world->logins.verifiers, show_verifier, &copy);
+	verifiers_each(s->world->logins.derivations->derivers, show_verifier, &copy);
 }
 
 /* ---- ADDRESSES ---- */

@@ -407,13 +407,13 @@ void notify_clients_flush(struct world *w)
 {
 	struct list *node;
 
-	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->notify_due)) != NULL;
+	for (int count = 0; count < FLUSHES_MOST && (node = list_first(&w->notify.due)) != NULL;
 	     count++) {
 		list_remove(node);
 		flush_if_idle(LIST_OBJECT(node, struct notify_client, due)->client);
 	}
-	w->deliveries = 0;
-	w->notify_waits = !list_is_empty(&w->notify_due);
+	w->notify.deliveries = 0;
+	w->notify.clients_wait = !list_is_empty(&w->notify.due);
 }
 
 /* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID
@@ -481,7 +481,7 @@ static void deliver(struct notify_client *h, const struct pg_frame *f, uint32_t 
 		notify_pend_echo(h, f);
 	else
 		notify_pend_heard(h, f, sender_for(h->client, told));
-	h->client->peer.world->deliveries += 1 + (PG_HEADER + f->size) / DELIVERY_BYTES;
+	h->client->peer.world->notify.deliveries += 1 + (PG_HEADER + f->size) / DELIVERY_BYTES;
 }
 
 bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
@@ -668,7 +668,7 @@ static void take_server(struct notify_server *l, struct server *s)
 {
 	l->server = s;
 	l->heard = 0;
-	list_append(&s->peer.world->listeners, &l->of_world);
+	list_append(&s->peer.world->notify.listeners, &l->of_world);
 }
 
 void notify_server_begin(struct notify_server *l, struct server *s, struct notify_client *first)
@@ -681,7 +681,7 @@ void notify_server_begin(struct notify_server *l, struct server *s, struct notif
 	take_server(l, s);
 	l->marker_is_heard = false;
 	if (!randomness_draw(&w->randomness, random, sizeof(random)))
-		memcpy(random, &w->last_id, sizeof(random));
+		memcpy(random, &w->peers.last_id, sizeof(random));
 	memcpy(l->marker, "pgweir_", 7);
 	text_hex(l->marker + 7, random, sizeof(random));
 	LIST_EACH(node, &first->subscriptions) {
@@ -719,7 +719,7 @@ void notify_server_work(struct notify_server *l)
 		return;
 	l->is_to_answer = false;
 	l->sent++;
-	l->asked_for = s->peer.world->notified;
+	l->asked_for = s->peer.world->notify.releases;
 	server_run_and_free(s, &task_listen, &sql);
 }
 
@@ -767,7 +767,7 @@ static enum task_end listen_done(struct server *s, bool failed)
 		LIST_EACH(node, &l->clients)
 			if (notify_client_at(node)->step == NOTIFY_WAITS)
 				peer_post(&notify_client_at(node)->client->peer, POST_LINK);
-	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
+	s->peer.world->notify.is_wait_due |= s->peer.world->notify.servers_wait;
 	notify_server_work(l);
 	return TASK_END_NOTHING;
 }
@@ -814,7 +814,7 @@ void notify_server_end(struct server *s, enum close_reason why)
 	}
 	forget_server(l);
 	rest(l);
-	s->peer.world->notifiers_due |= s->peer.world->notifiers_wait;
+	s->peer.world->notify.is_wait_due |= s->peer.world->notify.servers_wait;
 }
 
 bool notify_server_restore_server(struct server *s, const char *marker)

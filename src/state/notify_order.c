@@ -54,7 +54,7 @@ static void note_pending(struct notify_client *h)
 	else if (bytes_size(&h->pending) + stream_unsent(&c->peer.stream) > PENDING_MOST)
 		client_end(c, REASON_NOTIFICATIONS, NULL);
 	else if (list_is_empty(&h->due))
-		list_append(&c->peer.world->notify_due, &h->due);
+		list_append(&c->peer.world->notify.due, &h->due);
 }
 
 /* What an OWN and its echo have in common: channel and payload. */

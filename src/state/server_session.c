@@ -379,7 +379,7 @@ void server_release(struct server *s)
 	} else if (next == SERVER_TESTED) {
 		/* the listeners have not received all notifications of its clients: see
 		   notifiers_continue() */
-		w->notifiers_due = true;
+		w->notify.is_wait_due = true;
 		server_task_to(s, &task_hear);
 	}
 }
@@ -531,7 +531,7 @@ static const struct server *find_process(const struct server *beside, uint32_t p
 
 	if (pid == beside->backend_pid)
 		return beside;
-	HASH_FIND(by_backend_pid, beside->peer.world->by_backend_pid, &pid, sizeof(pid), s);
+	HASH_FIND(by_backend_pid, beside->peer.world->peers.by_backend_pid, &pid, sizeof(pid), s);
 	for (; s; s = HASH_NEXT_IN_BUCKET(by_backend_pid, s))
 		if (s->backend_pid == pid && is_same_cluster(s, beside))
 			return s;
@@ -553,14 +553,14 @@ uint32_t notify_sender(const struct server *to, uint32_t pid)
 
 void notifiers_continue(struct world *w)
 {
-	w->notifiers_due = w->notifiers_wait = false;
-	LIST_EACH_SAFE(node, &w->servers) {
+	w->notify.is_wait_due = w->notify.servers_wait = false;
+	LIST_EACH_SAFE(node, &w->peers.servers) {
 		struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		bool is_waiting = false;
 
 		if (s->task != &task_hear || s->pooled.link)
 			continue;
-		LIST_EACH_SAFE(of_world, &w->listeners) {
+		LIST_EACH_SAFE(of_world, &w->notify.listeners) {
 			struct notify_server *l = LIST_OBJECT(of_world, struct notify_server,
 							      of_world);
 
@@ -573,7 +573,7 @@ void notifiers_continue(struct world *w)
 			notify_server_work(l);
 		}
 		if (is_waiting) {
-			w->notifiers_wait = true;
+			w->notify.servers_wait = true;
 			continue;
 		}
 		s->notifies = false;

@@ -210,7 +210,7 @@ void session_state_begin(struct server *s, struct client *c)
 	if (s->session.values_of != c->peer.id || (c->keeps_state && session_values_matter(c)))
 		session_values_begin(s, c, c->keeps_state);
 	/* the texts of other clients are not examined */
-	if (!list_is_empty(&c->peer.world->listeners) &&
+	if (!list_is_empty(&c->peer.world->notify.listeners) &&
 	    (c->keeps_state ? c->session->notifies : !c->shares_server))
 		s->notifies = true;
 	if (!c->keeps_state)
@@ -288,8 +288,8 @@ static void note_prepared(const struct server *s, struct client *c, unsigned sai
 
 /*
  * A text of 128 KB that is full of names takes a millisecond. Therefore a client reads its texts
- * only up to its share of a turn (world->words_left), and continues in the next turn, as it does
- * with messages (relay/from_client.c). Short texts are read at once, and need no memory.
+ * only up to its share of a turn (world->share.words_left), and continues in the next turn, as it
+ * does with messages (relay/from_client.c). Short texts are read at once, and need no memory.
  */
 /* bytes of a text for which state_text_tells() may be called repeatedly */
 #define SHORT_TEXT 4096
@@ -343,7 +343,7 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 
 	if (s->is_over)
 		return true;
-	s->words = c->peer.world->words_left;
+	s->words = c->peer.world->share.words_left;
 	if (s->words <= 0)
 		return false;
 	switch (which) {
@@ -371,8 +371,8 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
 		break;
 	}
-	world_looked(c->peer.world, (uint32_t)(c->peer.world->words_left - s->words));
-	c->peer.world->words_left = s->words;
+	world_looked(c->peer.world, (uint32_t)(c->peer.world->share.words_left - s->words));
+	c->peer.world->share.words_left = s->words;
 	return s->is_over;
 }
 
@@ -449,7 +449,7 @@ static void note_notifier(struct server *s, struct client *c, enum text_of of, b
 	if (!may_notify)
 		return;
 	c->session->notifies |= of == TEXT_OF_QUERY ? 0u : 1u << of;
-	s->notifies |= !list_is_empty(&c->peer.world->listeners);
+	s->notifies |= !list_is_empty(&c->peer.world->notify.listeners);
 }
 
 /* Searches the text, for words too if it `tells`; sets *tells if other reasons need the words.
@@ -472,7 +472,7 @@ static NEVER_INLINE enum verdict session_read_text(struct server *s, struct clie
 {
 	struct text_progress short_text = { 0 },
 			     *p = c->session->progress ? c->session->progress : &short_text;
-	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->listeners);
+	bool notifies = of == TEXT_OF_NAMED || !list_is_empty(&c->peer.world->notify.listeners);
 	/* a statement with a name may fill columns in later links, when the pool reads sequences */
 	bool tells = told & TEXT_TELLS_WORDS || of == TEXT_OF_NAMED;
 
@@ -487,7 +487,7 @@ static NEVER_INLINE enum verdict session_read_text(struct server *s, struct clie
 			return VERDICT_LATER;
 		/* without memory the text is read at once */
 		p = &short_text;
-		c->peer.world->words_left = INT32_MAX;
+		c->peer.world->share.words_left = INT32_MAX;
 	}
 	if (of == TEXT_OF_NAMED)
 		c->session->unlistens |= state_text_begins(text, size);
@@ -509,8 +509,8 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 				 : state_text_tells(text, size);
 
 	if (tells || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED ||
-	    !list_is_empty(&c->peer.world->listeners) || session_functions_of(c->pooled.pool) ||
-	    c->pooled.pool->reads_sequences || c->hears)
+	    !list_is_empty(&c->peer.world->notify.listeners) ||
+	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
 		return session_read_text(s, c, text, size, of, tells);
 	if (of != TEXT_OF_QUERY)
 		note_plain_prepared(s, c, of);
@@ -566,7 +566,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (!c && s->pooled.state == SERVER_FINISHING && pool_keeps_state(s->pooled.pool)) {
 		session_add_doubt(s,
 				  doubts_of_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
-		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->listeners);
+		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->notify.listeners);
 	}
 	if (!c || !c->keeps_state)
 		return;
@@ -578,7 +578,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_DISCARD_ALL)
 		notify_client_forget(c);
 	if (tag == TAG_CODE) {
-		s->notifies |= !list_is_empty(&c->peer.world->listeners);
+		s->notifies |= !list_is_empty(&c->peer.world->notify.listeners);
 		s->session.changes |= CHANGES_FUNCTIONS;
 		server_note_unproven(s, c->peer.id);
 	}

@@ -453,11 +453,12 @@ static void write_first(const struct connection *c, bool is_open, struct bytes *
 	write_one(out, "pgweir_paused", is_open, false, "1 after PAUSE or SUSPEND of all databases",
 		  w->pools->paused || w->pools->suspended, false);
 	write_one(out, "pgweir_shutting_down", is_open, false,
-		  "1 while a shutdown waits for clients or servers", w->drain != DRAIN_OFF, false);
+		  "1 while a shutdown waits for clients or servers", w->drain.step != DRAIN_OFF,
+		  false);
 	write_one(out, "pgweir_last_reload_failed", is_open, false,
 		  "1 if the last RELOAD has failed", w->reload.has_failed, false);
 	write_one(out, "pgweir_queries_total", is_open, true, "answered queries",
-		  (int64_t)w->queries, false);
+		  (int64_t)w->queries.count, false);
 	write_latencies(w->pools, out);
 	write_one(out, "process_cpu_seconds_total", is_open, true, "processor time",
 		  (int64_t)used.tv_sec * USEC + used.tv_nsec / 1000, true);

@@ -98,7 +98,7 @@ static void accept_user(struct connection *c)
 
 static const char *stored_secret(const struct connection *c, bool is_old)
 {
-	const struct userlist *list = c->peer.world->secrets->list;
+	const struct userlist *list = c->peer.world->logins.secrets->list;
 	const struct secret *secret = is_old ? users_old_secret(list, c->user)
 					     : userlist_find(list, c->user);
 
@@ -131,7 +131,7 @@ static void derive_nothing(struct connection *c, const char *purpose, uint32_t i
 static void on_derived(struct derivation_wait *wait, const struct verify_answer *answer)
 {
 	struct connection *c = LIST_OBJECT(wait, struct connection, derivation);
-	struct secrets *secrets = c->peer.world->secrets;
+	struct secrets *secrets = c->peer.world->logins.secrets;
 	bool is_right = false;
 
 	for (int is_old = 0; is_old < 2 && answer->verdict == VERIFIED_YES && !is_right; is_old++) {
@@ -183,7 +183,7 @@ static void derive_key(struct connection *c, const uint8_t *salt, size_t salt_si
 static void derive_keys(struct connection *c, const char *password,
 			const struct scram_secret *stored)
 {
-	uint32_t most = c->peer.world->secrets->iterations_most,
+	uint32_t most = c->peer.world->logins.secrets->iterations_most,
 		 first = stored ? stored->iterations : most;
 
 	c->password = most > 0 ? secret_new(password, strlen(password)) : NULL;
@@ -211,8 +211,9 @@ static void route_check_password(struct connection *c, const char *password)
 		if (!stored)
 			continue;
 		if (password_matches(password, c->user, stored) ||
-		    keys_password_check(is_old ? w->secrets->old_keys : w->secrets->keys, password,
-					c->user, stored)) {
+		    keys_password_check(is_old ? w->logins.secrets->old_keys
+					       : w->logins.secrets->keys,
+					password, c->user, stored)) {
 			accept_user(c);
 			return;
 		}
@@ -384,7 +385,7 @@ static const char *unready_reason(const struct world *w)
 {
 	if (w->successor)
 		return "replaced by another process";
-	if (w->drain != DRAIN_OFF)
+	if (w->drain.step != DRAIN_OFF)
 		return "shutting down";
 	if (w->pools->suspended)
 		return "suspended";

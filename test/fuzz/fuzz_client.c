@@ -48,9 +48,9 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 		house_hang_up(client);
 	house_settle(&h);
 	/* a client with an open transaction keeps the only server; checking half of the inputs is enough */
-	if (list_is_empty(&h.world->clients) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
+	if (list_is_empty(&h.world->peers.clients) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
 		house_check_next_client(&h, "d");
-	if (list_is_empty(&h.world->clients) && (how & HOW_MODE) == MODE_IS_FULL)
+	if (list_is_empty(&h.world->peers.clients) && (how & HOW_MODE) == MODE_IS_FULL)
 		house_check_initial_settings(&h, "d");
 	house_close(&h);
 	sandbox_end();

@@ -71,7 +71,7 @@ static struct bytes play(bool may_only_look, const uint8_t *data, size_t size, e
 	house_feed(&h, caller, data, size, cut);
 	house_tick(&h, USEC);
 	if (may_only_look) {
-		FUZZ_CHECK(h.world->conf == before && h.world->drain == DRAIN_OFF && !client->is_gone);
+		FUZZ_CHECK(h.world->conf == before && h.world->drain.step == DRAIN_OFF && !client->is_gone);
 		FUZZ_CHECK(!h.world->pools->paused && !h.world->pools->suspended);
 	}
 	news = house_news(caller);

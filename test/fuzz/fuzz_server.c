@@ -85,7 +85,7 @@ static struct house_outcome play(uint8_t how, unsigned tls, const uint8_t *data,
 	house_hang_up(client);
 	house_settle(&h);
 	/* a client that waits to ask more is not read before answers come: that it has left is not known then */
-	if (list_is_empty(&h.world->clients) && is_whole(data, size) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
+	if (list_is_empty(&h.world->peers.clients) && is_whole(data, size) && (cut == FUZZ_WHOLE) == (size % 2 == 0))
 		house_check_next_client(&h, "d");
 	house_close(&h);
 	sandbox_end();

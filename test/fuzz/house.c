@@ -155,7 +155,7 @@ void house_close(struct house *h)
 	console_free(&h->console);
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	world_check(w);
-	FUZZ_CHECK(list_is_empty(&w->clients) && list_is_empty(&w->servers) && list_is_empty(&w->again));
+	FUZZ_CHECK(list_is_empty(&w->peers.clients) && list_is_empty(&w->peers.servers) && list_is_empty(&w->peers.again));
 	/* every holder of a prepared statement is gone */
 	FUZZ_CHECK(w->statements->count == 0);
 	FUZZ_CHECK(!w->cancels->by_pid);
@@ -350,12 +350,12 @@ static bool turn(struct house *h, bool ticks)
 	bool moved, idle;
 
 	relay_begin_turn(w);
-	w->clock_is_old = true;
+	w->loop.clock_is_old = true;
 	event_base_loop(h->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-	idle = w->clock_is_old;
+	idle = w->loop.clock_is_old;
 	world_wake(w);
 	world_again(w);
-	if (w->handshakes->is_busy)
+	if (w->logins.handshakes->is_busy)
 		handshakes_turn(w, idle);
 	if (ticks)
 		world_tick(w);
@@ -367,7 +367,7 @@ static bool turn(struct house *h, bool ticks)
 	console_turn(h->console);
 	world_reap(w);
 	world_check(w);
-	moved = accept_servers(h) || world_has_again(w) || w->handshakes->is_busy;
+	moved = accept_servers(h) || world_has_again(w) || w->logins.handshakes->is_busy;
 	for (int i = 0; i < h->end_count; i++)
 		moved |= receive(h, &h->ends[i]);
 	for (int i = 0; i < h->end_count; i++)

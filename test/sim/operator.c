@@ -145,7 +145,7 @@ static void draw_client(char *to, size_t size)
 {
 	uint32_t skip = chance_below(8);
 
-	LIST_EACH(node, &op.world->clients) {
+	LIST_EACH(node, &op.world->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		if (!c->is_console && skip-- == 0) {

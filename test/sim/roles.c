@@ -511,7 +511,7 @@ void roles_answer(struct backend *b, bool is_short)
 
 static const struct server *server_at_backend(const struct backend *b)
 {
-	LIST_EACH(node, &roles.world->servers) {
+	LIST_EACH(node, &roles.world->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		if (s->backend_pid == b->pid)
@@ -679,7 +679,7 @@ static void judge_hung_reads(void)
 
 	if (roles.well_since == 0 || loop_now() - roles.well_since < most || !plan_has_check_user())
 		return;
-	LIST_EACH(node, &roles.world->servers) {
+	LIST_EACH(node, &roles.world->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const struct roles *known = s->pooled.pool ? s->pooled.pool->database->roles : NULL;
 		const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;

@@ -331,7 +331,7 @@ static void check_servers(void)
 {
 	char why[200];
 
-	LIST_EACH(node, &pooler.world->servers) {
+	LIST_EACH(node, &pooler.world->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		bool rests = s->pooled.state == SERVER_IDLE || s->pooled.state == SERVER_USED;
 
@@ -353,7 +353,7 @@ static void say_state(void)
 #undef CONSOLE_STATE
 	};
 
-	LIST_EACH(node, &pooler.world->clients) {
+	LIST_EACH(node, &pooler.world->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u, blocked %x %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
@@ -363,7 +363,7 @@ static void say_state(void)
 			stream_unsent(&c->peer.stream),
 			c->pooled.link ? server_of(c->pooled.link)->backend_pid : 0);
 	}
-	LIST_EACH(node, &pooler.world->servers) {
+	LIST_EACH(node, &pooler.world->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 
 		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %s, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
@@ -399,7 +399,7 @@ static void calm_down(void)
 	}
 	run_until(loop_now() + 60 * USEC);
 	check_servers();
-	LIST_EACH(node, &pooler.world->clients)
+	LIST_EACH(node, &pooler.world->peers.clients)
 		SIM_CHECK(false, "client C-0x%llx is still there", (unsigned long long)LIST_OBJECT(node, struct client, peer.node)->peer.id);
 }
 

@@ -44,7 +44,7 @@ static inline void taken_undo(void)
 	handover_undo(&taking);
 	CHECK(!taking);
 	house_settle(&fresh);
-	CHECK(list_is_empty(&fresh.world->clients) && list_is_empty(&fresh.world->servers));
+	CHECK(list_is_empty(&fresh.world->peers.clients) && list_is_empty(&fresh.world->peers.servers));
 	other_end_close();
 	taking = handover_begin(fresh.world);
 }
@@ -79,14 +79,14 @@ static inline void take_pool(void)
 
 static inline struct client *last_client(void)
 {
-	const struct list *all = &fresh.world->clients;
+	const struct list *all = &fresh.world->peers.clients;
 
 	return list_is_empty(all) ? NULL : LIST_OBJECT(all->prev, struct client, peer.node);
 }
 
 static inline struct server *last_server(void)
 {
-	const struct list *all = &fresh.world->servers;
+	const struct list *all = &fresh.world->peers.servers;
 
 	return list_is_empty(all) ? NULL : LIST_OBJECT(all->prev, struct server, peer.node);
 }

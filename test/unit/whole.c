@@ -30,14 +30,14 @@ struct client *whole_last_client(void)
 {
 	struct world *w = whole.world;
 
-	return list_is_empty(&w->clients) ? NULL : LIST_OBJECT(w->clients.prev, struct client, peer.node);
+	return list_is_empty(&w->peers.clients) ? NULL : LIST_OBJECT(w->peers.clients.prev, struct client, peer.node);
 }
 
 struct server *whole_last_server(void)
 {
 	struct world *w = whole.world;
 
-	return list_is_empty(&w->servers) ? NULL : LIST_OBJECT(w->servers.prev, struct server, peer.node);
+	return list_is_empty(&w->peers.servers) ? NULL : LIST_OBJECT(w->peers.servers.prev, struct server, peer.node);
 }
 
 struct client *whole_login(struct house_end **end)

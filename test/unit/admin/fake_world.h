@@ -80,7 +80,7 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 	bytes_free(&c->peer.stream.out);
 	list_remove(&c->peer.node);
 	c->peer.fate = PEER_ENDS;
-	list_append(&fake.world.ending, &c->peer.node);
+	list_append(&fake.world.peers.ending, &c->peer.node);
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)
@@ -131,7 +131,7 @@ void world_drain_clients(struct world *w)
 	fake.drained++;
 }
 
-size_t world_drain_left(const struct world *w) { return w->drain == DRAIN_WAIT_CLIENTS ? 3 : 0; }
+size_t world_drain_left(const struct world *w) { return w->drain.step == DRAIN_WAIT_CLIENTS ? 3 : 0; }
 
 /* ---- the pool room's wishes ---- */
 
@@ -146,7 +146,7 @@ static inline void fake_server_dies(struct pool_server *p)
 		pool_server_become(p, SERVER_DEAD, fake.world.now);
 	}
 	list_remove(&server_of(p)->peer.node);
-	list_append(&fake.world.ending, &server_of(p)->peer.node);
+	list_append(&fake.world.peers.ending, &server_of(p)->peer.node);
 }
 
 static inline void on_drop(struct pool_server *p, enum close_reason why)
@@ -188,7 +188,7 @@ static inline void on_shutdown(void *context, enum world_drain how)
 {
 	(void)context;
 	fake.shutdown = how;
-	fake.world.drain = how;
+	fake.world.drain.step = how;
 }
 
 /* ---- life ---- */
@@ -230,20 +230,20 @@ static inline void fake_start(const char *ini)
 	w->base = fake.base;
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
-	w->addresses = client_addresses_new();		/* no address has a connection */
-	w->derivations = &fake.derivations;
-	w->secrets = &fake.secrets;
+	w->logins.addresses = client_addresses_new();		/* no address has a connection */
+	w->logins.derivations = &fake.derivations;
+	w->logins.secrets = &fake.secrets;
 	w->conf = fake_conf(ini);
 	w->pools = pools_new(&fake_ops, w->conf, w->now);
 	w->params = params_table_new(NULL);
 	w->statements = statements_new(w->params);
-	w->verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
+	w->logins.verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
 	fake.derivations.derivers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
 	w->dns = dns_open(fake.base, &dns, why, sizeof(why));
-	list_init(&w->clients);
-	list_init(&w->servers);
-	list_init(&w->ending);
-	list_init(&w->again);
+	list_init(&w->peers.clients);
+	list_init(&w->peers.servers);
+	list_init(&w->peers.ending);
+	list_init(&w->peers.again);
 	fake.is_flushed = true;
 	fake.console = console_new(w, &control);
 }
@@ -258,13 +258,13 @@ static inline struct client *fake_client_new(const char *database, const char *u
 	fake.clients[fake.client_count++] = f;
 	c->peer.world = w;
 	c->peer.is_client = true;
-	c->peer.id = ++w->last_id;
+	c->peer.id = ++w->peers.last_id;
 	c->peer.stream.fd = -1;
 	c->peer.connected_at = w->now_wall;
 	c->peer.remote = (struct brief_address){ .family = AF_INET, .port = 40000, .u.ip = { 127, 0, 0, 1 } };
 	list_init(&c->peer.again);
 	list_init(&c->peer.node);
-	list_append(&w->clients, &c->peer.node);
+	list_append(&w->peers.clients, &c->peer.node);
 	pool_client_init(w->pools, &c->pooled, w->now);
 	pool_client_join(&c->pooled, pool_get(database_get(w->pools, database, true, w->now), login_user, false, w->now), login_user);
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
@@ -280,7 +280,7 @@ static inline struct client *fake_caller(const char *user, bool is_admin)
 	c->is_admin = is_admin;
 	c->may_show = true;
 	c->cancel_pid = 77;
-	fake.world.console->welcome(fake.world.console_context, c);
+	fake.world.console.ops->welcome(fake.world.console.context, c);
 	bytes_free(&fake_of(c)->got);
 	return c;
 }
@@ -294,13 +294,13 @@ static inline struct server *fake_server_new(const char *database, const char *u
 
 	fake.servers[fake.server_count++] = s;
 	s->peer.world = w;
-	s->peer.id = ++w->last_id;
+	s->peer.id = ++w->peers.last_id;
 	s->peer.stream.fd = -1;
 	s->peer.connected_at = w->now_wall;
 	s->peer.remote = (struct brief_address){ .family = AF_INET, .port = 5432, .u.ip = { 10, 0, 0, 5 } };
 	s->backend_pid = 4242;
 	list_init(&s->peer.node);
-	list_append(&w->servers, &s->peer.node);
+	list_append(&w->peers.servers, &s->peer.node);
 	pool_server_init(&s->pooled, pool, false, w->now);
 	pool_login_succeeded(pool);
 	pool_server_become(&s->pooled, SERVER_IDLE, w->now);
@@ -331,9 +331,9 @@ static inline void fake_end(void)
 	params_table_free(&w->params);
 	dns_close(&w->dns);
 	conf_drop(&w->conf);
-	verifiers_free(&w->verifiers);
+	verifiers_free(&w->logins.verifiers);
 	verifiers_free(&fake.derivations.derivers);
-	client_addresses_free(&w->addresses);
+	client_addresses_free(&w->logins.addresses);
 	event_base_free(fake.base);
 }
 
@@ -345,7 +345,7 @@ static inline void fake_message(struct client *c, uint8_t type, const void *body
 	uint8_t *copy = malloc(size + 1);
 
 	memcpy(copy + 1, body, size);
-	fake.world.console->message(fake.world.console_context, c, type, copy + 1, size);
+	fake.world.console.ops->message(fake.world.console.context, c, type, copy + 1, size);
 	free(copy);
 }
 
@@ -359,13 +359,13 @@ static inline void fake_reap(void)
 {
 	struct list *node;
 
-	while ((node = list_first(&fake.world.ending)) != NULL) {
+	while ((node = list_first(&fake.world.peers.ending)) != NULL) {
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
 		struct client *c = LIST_OBJECT(peer, struct client, peer);
 
 		list_remove(node);
-		if (peer->is_client && c->is_console && fake.world.console)
-			fake.world.console->closed(fake.world.console_context, c);
+		if (peer->is_client && c->is_console && fake.world.console.ops)
+			fake.world.console.ops->closed(fake.world.console.context, c);
 	}
 }
 
@@ -375,7 +375,7 @@ static inline void fake_again(void)
 	struct list now, *node;
 
 	list_init(&now);
-	while ((node = list_first(&fake.world.again)) != NULL) {
+	while ((node = list_first(&fake.world.peers.again)) != NULL) {
 		list_remove(node);
 		list_append(&now, node);
 	}
@@ -384,7 +384,7 @@ static inline void fake_again(void)
 
 		list_remove(node);
 		if (!peer_is_stopped(&c->peer))
-			fake.world.console->go_on(fake.world.console_context, c);
+			fake.world.console.ops->go_on(fake.world.console.context, c);
 	}
 }
 

@@ -11,7 +11,7 @@ TEST(welcome)
 	begin();
 	c = fake_client_new("pgweir", "anna");
 	c->is_console = true;
-	fake.world.console->welcome(fake.world.console_context, c);
+	fake.world.console.ops->welcome(fake.world.console.context, c);
 	CHECK_TEXT(fake_transcript(c),
 		   "S(server_version=1.25.2/bouncer) S(client_encoding=UTF8) S(server_encoding=UTF8) S(DateStyle=ISO) "
 		   "S(TimeZone=GMT) S(standard_conforming_strings=on) S(is_superuser=on) S(integer_datetimes=on) K Z(I)");
@@ -268,7 +268,7 @@ TEST(resumed_query_fails_waits_and_ends_normally)
 	CHECK_TEXT(fake_transcript(c), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
 	CHECK(c->console_state == CONSOLE_READY && !database("shop")->disabled);
 	CHECK_TEXT(fake_ask(c, "set a=1; set a=1; set a=1; set a=1; pause shop; enable shop"), "C(SET) C(SET) C(SET) C(SET)");
-	CHECK(!fake.world.console->cancel(fake.world.console_context, c));
+	CHECK(!fake.world.console.ops->cancel(fake.world.console.context, c));
 	fake_turn();
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");

@@ -370,7 +370,7 @@ TEST(waiting_command)
 	parse(c, "", "pause shop");
 	bind_text(c, "", "");
 	execute(c, "", 0);
-	CHECK(fake.world.console->cancel(fake.world.console_context, c));
+	CHECK(fake.world.console.ops->cancel(fake.world.console.context, c));
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "1 2 E(57014 canceling statement due to user request{What it had paused goes on.})");
 	execute(c, "", 0);

@@ -60,9 +60,9 @@ TEST(other_process_commands)
 	fake.world.pools->ended[REASON_SSL_REQUIRED]++;
 	CHECK(strstr(fake_ask(c, "show reasons"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
 	CHECK(strstr(fake_ask(c, "show reasons_all"), " D(SSL_REQUIRED|policy|28000|SSL required|1)") != NULL);
-	fake.world.drain = DRAIN_WAIT_CLIENTS;
+	fake.world.drain.step = DRAIN_WAIT_CLIENTS;
 	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) D(shutdown|wait_for_clients) D(shutdown_waits_for|3) C(SHOW)") != NULL);
-	fake.world.drain = DRAIN_OFF;
+	fake.world.drain.step = DRAIN_OFF;
 	CHECK(strstr(fake_ask(c, "show state"), " D(suspended|no) C(SHOW)") != NULL);
 	CHECK_TEXT(fake_ask(c, "drain user joe over 7 seconds"), "C(DRAIN) Z(I)");
 	CHECK_INT(fake.drained, 1);

@@ -243,7 +243,7 @@ TEST(resume_of_another_client_ends_a_pause)
 
 static bool cancel(struct client *c)
 {
-	return fake.world.console->cancel(fake.world.console_context, c);
+	return fake.world.console.ops->cancel(fake.world.console.context, c);
 }
 
 /* A client that cancels its PAUSE does not leave the database paused. */

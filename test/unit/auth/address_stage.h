@@ -21,11 +21,11 @@ static struct {
 static void begin(int max_login_clients)
 {
 	memset(&scene, 0, sizeof(scene));
-	list_init(&scene.world.clients);
+	list_init(&scene.world.peers.clients);
 	scene.conf.settings.max_login_clients = max_login_clients;
 	scene.world.conf = &scene.conf;
 	scene.world.now = 100 * USEC;
-	scene.world.addresses = client_addresses_new();
+	scene.world.logins.addresses = client_addresses_new();
 }
 
 /* Adds a client that begins to log in. */
@@ -41,7 +41,7 @@ static struct client *come_from(const struct brief_address *address)
 	list_init(&l->address_node);
 	list_init(&l->waited_for_node);
 	list_init(&l->refusal_node);
-	list_append(&scene.world.clients, &c->peer.node);
+	list_append(&scene.world.peers.clients, &c->peer.node);
 	CHECK(client_address_enter(c));
 	client_addresses_check(&scene.world);
 	return c;
@@ -70,8 +70,8 @@ static void end(void)
 {
 	for (int i = 0; i < scene.count; i++)
 		leave(&scene.clients[i]);
-	CHECK(!scene.world.addresses->by_key && !scene.world.addresses->sites);
-	client_addresses_free(&scene.world.addresses);
+	CHECK(!scene.world.logins.addresses->by_key && !scene.world.logins.addresses->sites);
+	client_addresses_free(&scene.world.logins.addresses);
 }
 
 #endif

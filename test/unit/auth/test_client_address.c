@@ -139,7 +139,7 @@ TEST(uids_of_one_range_share_a_site)
 		come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = uid });
 	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1000 });
 	come_from(&(struct brief_address){ .family = AF_UNIX, .u.peer.uid = 1001 });
-	CHECK_INT((int)HASH_COUNT(scene.world.addresses->sites), 3);
+	CHECK_INT((int)HASH_COUNT(scene.world.logins.addresses->sites), 3);
 	CHECK_INT(scene.clients[0].login->address->site->login_count, 10);
 	end();
 }
@@ -152,12 +152,12 @@ TEST(counts_follow_the_clients)
 	a = come(1);
 	b = come(1);
 	CHECK_INT(a->login->address->clients, 2);
-	CHECK_INT(scene.world.addresses->login_count, 2);
+	CHECK_INT(scene.world.logins.addresses->login_count, 2);
 	come(2);
-	CHECK_INT(scene.world.addresses->login_count, 3);
+	CHECK_INT(scene.world.logins.addresses->login_count, 3);
 	client_address_login_over(b);
 	client_address_login_over(b);
-	CHECK_INT(scene.world.addresses->login_count, 2);
+	CHECK_INT(scene.world.logins.addresses->login_count, 2);
 	CHECK_INT(a->login->address->clients, 2);
 	leave(b);
 	CHECK_INT(a->login->address->clients, 1);
@@ -178,10 +178,10 @@ TEST(trusted_unix_socket_users_are_not_limited)
 	list_init(&c->login->address_node);
 	list_init(&c->login->waited_for_node);
 	list_init(&c->login->refusal_node);
-	list_append(&scene.world.clients, &c->peer.node);
+	list_append(&scene.world.peers.clients, &c->peer.node);
 	CHECK(client_address_enter(c));
 	come(1);
-	CHECK_INT(scene.world.addresses->login_count, 1);
+	CHECK_INT(scene.world.logins.addresses->login_count, 1);
 	end();
 }
 
@@ -320,10 +320,10 @@ TEST(delayed_refusal_is_displaced_before_any_login)
 	come(1);
 	refused = come(3);
 	fresh = come(2);
-	list_append(&scene.world.addresses->refused, &refused->login->refusal_node);
-	scene.world.addresses->refused_count = refused->login->address->refused = 1;
+	list_append(&scene.world.logins.addresses->refused, &refused->login->refusal_node);
+	scene.world.logins.addresses->refused_count = refused->login->address->refused = 1;
 	CHECK(displaced_by(fresh) == refused);
-	CHECK(scene.world.addresses->refused_count == 0 && refused->login->address->refused == 0);
+	CHECK(scene.world.logins.addresses->refused_count == 0 && refused->login->address->refused == 0);
 	end();
 }
 

@@ -24,7 +24,7 @@ static void begin(const char *ini)
 
 static struct lookups *lookups(void)
 {
-	return whole.world->lookups;
+	return whole.world->logins.lookups;
 }
 
 static const struct lookup *lookup_of_last(void)
@@ -255,7 +255,7 @@ TEST(out_of_memory_during_the_query)
 
 			/* the server was closed after the failure: clients get the error of a lost server connection */
 			CHECK(strcmp(told, "E(53200 out of memory)") == 0 || (server->is_gone && strcmp(told, "E(08P01 server conn crashed?)") == 0));
-			CHECK(!whole.world->lookups->by_key);
+			CHECK(!whole.world->logins.lookups->by_key);
 		}
 		whole_close();
 	}

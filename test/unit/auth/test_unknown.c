@@ -25,11 +25,11 @@ static void begin(void)
 {
 	static char hosts[2][8] = { "db1", "db2" };
 
-	unknown_free(&scene.world.unknown);
+	unknown_free(&scene.world.logins.unknown);
 	memset(&scene, 0, sizeof(scene));
 	scene.world.conf = &scene.conf;
-	scene.world.secrets = &scene.secrets;
-	scene.world.unknown = unknown_new();
+	scene.world.logins.secrets = &scene.secrets;
+	scene.world.logins.unknown = unknown_new();
 	scene.client.peer.world = &scene.world;
 	scene.client.login = &scene.login;
 	for (int i = 0; i < 2; i++) {
@@ -42,7 +42,7 @@ static void begin(void)
 
 static void end(void)
 {
-	unknown_free(&scene.world.unknown);
+	unknown_free(&scene.world.logins.unknown);
 }
 
 /* The client names this user in a database of that server. */
@@ -52,7 +52,7 @@ static const struct client *names(int server, int user)
 	memset(&scene.login, 0, sizeof(scene.login));
 	scene.login.user = scene.user;
 	scene.login.sought = USER_NOT_FOUND;
-	scene.login.source = unknown_source_of(scene.world.unknown, &scene.pool[server]);
+	scene.login.source = unknown_source_of(scene.world.logins.unknown, &scene.pool[server]);
 	return &scene.client;
 }
 
@@ -64,7 +64,7 @@ static void prove(int server, int user, const char *text)
 	u.secret.length = strlen(text);
 	memcpy(u.secret.bytes, text, u.secret.length + 1);
 	snprintf(name, sizeof(name), "known%d", user);
-	unknown_user_proven(&scene.world, unknown_source_of(scene.world.unknown, &scene.pool[server]), name, &u.secret);
+	unknown_user_proven(&scene.world, unknown_source_of(scene.world.logins.unknown, &scene.pool[server]), name, &u.secret);
 }
 
 #define SCRAM_OF(rounds) "SCRAM-SHA-256$" rounds ":AAECAwQFBgcICQoLDA0ODw==$" \
@@ -149,11 +149,11 @@ TEST(counts_are_handed_over)
 	for (int i = 0; i < 9; i++)
 		prove(0, i, i % 3 ? MD5 : SCRAM_OF("4096"));
 	before = count_scram(0);
-	unknown_pack(&packed, scene.world.unknown);
-	unknown_free(&scene.world.unknown);
-	scene.world.unknown = unknown_new();
+	unknown_pack(&packed, scene.world.logins.unknown);
+	unknown_free(&scene.world.logins.unknown);
+	scene.world.logins.unknown = unknown_new();
 	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
-	unknown_unpack(&in, scene.world.unknown);
+	unknown_unpack(&in, scene.world.logins.unknown);
 	CHECK(!in.bad);
 	CHECK_INT(count_scram(0), before);
 	bytes_free(&packed);

@@ -11,7 +11,7 @@
 
 static struct conf conf;
 static struct secrets secrets;
-static struct world world = { .conf = &conf, .secrets = &secrets, .seed = { 1, 2, 3 } };
+static struct world world = { .conf = &conf, .logins.secrets = &secrets, .seed = { 1, 2, 3 } };
 static struct login login;
 static struct client client = { .peer.world = &world, .login = &login };
 static char user_name[64];
@@ -96,7 +96,7 @@ static struct scram_secret secret_at(const char *host, const char *port, const c
 	bool is_plain;
 
 	names(&none, user);
-	login.source = unknown_source_of(world.unknown, &pool);
+	login.source = unknown_source_of(world.logins.unknown, &pool);
 	CHECK(login.source && unknown_secret(&client, 0, &secret, &is_plain, NULL));
 	return secret;
 }
@@ -106,13 +106,13 @@ TEST(secret_depends_on_the_place)
 	const char *a = "a", *b = "b";
 	struct scram_secret here, there, end;
 
-	world.unknown = unknown_new();
+	world.logins.unknown = unknown_new();
 	here = secret_at(a, "1", "1lice");
 	there = secret_at(b, "1", "1lice");
 	/* source and name are not confused */
 	end = secret_at(a, "11", "lice");
 	CHECK(memcmp(here.salt, there.salt, 16) != 0 && memcmp(here.salt, end.salt, 16) != 0);
-	unknown_free(&world.unknown);
+	unknown_free(&world.logins.unknown);
 }
 
 TEST(salt_equals_the_salt_of_the_derived_secret)

@@ -15,7 +15,7 @@ static void write_users(const char *text)
 
 static const char *secret_of(const char *user)
 {
-	const struct secret *secret = userlist_find(whole.world->secrets->list, user);
+	const struct secret *secret = userlist_find(whole.world->logins.secrets->list, user);
 
 	return secret ? secret->bytes : "none";
 }
@@ -31,7 +31,7 @@ static void begin(const char *text)
 	house_open(&whole, INI);
 	write_users(text);
 	users_replace(whole.world, userlist_load("users", &problems));
-	whole.world->secrets->checked_at = whole.world->now;
+	whole.world->logins.secrets->checked_at = whole.world->now;
 	conf_problems_free(&problems);
 }
 
@@ -65,7 +65,7 @@ TEST(requests_to_unknown_users_follow_the_list)
 	struct secrets *secrets;
 
 	begin("\"u\" \"one\"\n\"v\" \"two\"\n\"w\" \"\"\n");
-	secrets = whole.world->secrets;
+	secrets = whole.world->logins.secrets;
 	CHECK_INT(secrets->kinds.all, 2);
 	users_replace(whole.world, NULL);
 	CHECK_INT(secrets->kinds.all, 0);

@@ -67,7 +67,7 @@ static void ask(int i, const char *password)
 
 static bool none_is_under_way(void)
 {
-	return !whole.world->derivations->under_way;
+	return !whole.world->logins.derivations->under_way;
 }
 
 TEST(key_is_derived_from_the_password)
@@ -240,10 +240,10 @@ TEST(unused_counter_is_removed)
 {
 	begin();
 	CHECK_INT(granted(&server, user, 3), 3);
-	derivations_tick(whole.world->derivations, whole.world->now + 16 * 5 * USEC - 1);
-	CHECK(whole.world->derivations->budgets);
-	derivations_tick(whole.world->derivations, whole.world->now + 16 * 5 * USEC);
-	CHECK(!whole.world->derivations->budgets);
+	derivations_tick(whole.world->logins.derivations, whole.world->now + 16 * 5 * USEC - 1);
+	CHECK(whole.world->logins.derivations->budgets);
+	derivations_tick(whole.world->logins.derivations, whole.world->now + 16 * 5 * USEC);
+	CHECK(!whole.world->logins.derivations->budgets);
 	whole_close();
 }
 

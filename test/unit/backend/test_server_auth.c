@@ -192,8 +192,8 @@ TEST(scram)
 	CHECK(s->peer.stream.reading);
 	verify(f.body, f.size, 12, SCRAM_DONE);
 	CHECK_INT(s->dial->step, DIAL_SASL_DONE);
-	CHECK(keys_has(whole.world->secrets->keys, "u", "pass"));
-	CHECK(keys_find(whole.world->secrets->keys, "u", "pass", (const uint8_t *)"salt", 4, 10, client_key, server_key));
+	CHECK(keys_has(whole.world->logins.secrets->keys, "u", "pass"));
+	CHECK(keys_find(whole.world->logins.secrets->keys, "u", "pass", (const uint8_t *)"salt", 4, 10, client_key, server_key));
 	asks(0, NULL, 0);
 	CHECK_INT(s->dial->step, DIAL_PROVEN);
 	scram_verifier_clear(&verifier);
@@ -214,7 +214,7 @@ TEST(scram_without_the_server_signature)
 	answer('p');
 	asks(12, "v=AAAA", 6);
 	CHECK_INT(s->peer.end_reason, REASON_SERVER_LOGIN_BROKEN);
-	CHECK(!keys_has(whole.world->secrets->keys, "u", "pass"));
+	CHECK(!keys_has(whole.world->logins.secrets->keys, "u", "pass"));
 	scram_verifier_clear(&verifier);
 	whole_close();
 }

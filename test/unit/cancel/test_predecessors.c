@@ -268,7 +268,7 @@ TEST(request_with_unknown_key_is_closed)
 	send_request(from, 12345, key, 4, fds[0]);
 	close(fds[0]);
 	CHECK_INT(recv(fds[1], &byte, 1, 0), 0);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	close(fds[1]);
 	records_free(&from);
 	whole_close();
@@ -285,7 +285,7 @@ TEST(invalid_record_closes_the_channel)
 	CHECK(records_send(from, PREDECESSOR_CANCEL, &body, -1, 1000));
 	bytes_free(&body);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	records_free(&from);
 	whole_close();
 }

@@ -169,7 +169,7 @@ TEST(invalid_message_headers)
 TEST(clients_of_a_shutdown)
 {
 	struct client c = { .peer = { .world = NULL } };
-	struct world w = { .drain_since = 100 };
+	struct world w = { .drain.since = 100 };
 
 	c.peer.world = &w;
 	c.peer.remote.family = AF_INET;

@@ -271,14 +271,14 @@ TEST(a_client_connects)
 	listen_socket_set_accepting(whole.world->listening.all[0], false);
 	CHECK(connect(fd, &a.u.any, a.size) == 0);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	listen_socket_set_accepting(whole.world->listening.all[0], true);
 	house_settle(&whole);
 	REQUIRE(whole_last_client());
 	CHECK_INT(whole_last_client()->peer.remote.family, AF_INET);
 	close(fd);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	end();
 }
 

@@ -38,14 +38,14 @@ TEST(first_end_reason_is_kept)
 	struct child child;
 	int report = 0;
 
-	list_init(&world.ending);
+	list_init(&world.peers.ending);
 	list_init(&peer.node);
 	list_init(&peer.again);
 	peer_end(&peer, PEER_ENDS, REASON_CLIENT_EOF, "detail");
 	CHECK(peer_is_stopped(&peer) && peer_is_ending(&peer));
 	CHECK_INT(peer.end_reason, REASON_CLIENT_EOF);
 	CHECK_TEXT(peer.end_detail, "detail");
-	CHECK(list_first(&world.ending) == &peer.node);
+	CHECK(list_first(&world.peers.ending) == &peer.node);
 	/* a second end is a bug and fails the assertion */
 	if (child_fork(&child)) {
 		child_report(&child, &report, sizeof(report));

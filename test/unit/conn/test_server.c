@@ -40,10 +40,10 @@ TEST(new_server)
 	uint64_t id;
 
 	begin_idle();
-	id = whole.world->last_id;
+	id = whole.world->peers.last_id;
 	s = server_new(c->pooled.pool, whole.world, false, NULL);
 	REQUIRE(s && s == whole_last_server());
-	CHECK(s->peer.id == id + 1 && whole.world->last_id == id + 1);
+	CHECK(s->peer.id == id + 1 && whole.world->peers.last_id == id + 1);
 	CHECK_INT(s->pooled.state, SERVER_LOGIN);
 	CHECK_INT(s->status, 'I');
 	CHECK_INT(s->peer.stream.fd, -1);

@@ -31,17 +31,17 @@ static void come(int i)
 {
 	struct client *c = &clients[i];
 
-	*c = (struct client){ .peer = { .world = &world, .is_client = true, .id = ++world.last_id, .connected_at = 5, .stream = { .fd = -1 } } };
+	*c = (struct client){ .peer = { .world = &world, .is_client = true, .id = ++world.peers.last_id, .connected_at = 5, .stream = { .fd = -1 } } };
 	c->pooled.state = CLIENT_STARTUP;
 	c->pooled.since = 3;
-	list_append(&world.clients, &c->peer.node);
+	list_append(&world.peers.clients, &c->peer.node);
 }
 
 static void begin(int count)
 {
 	world = (struct world){ .now = 10 };
-	list_init(&world.clients);
-	list_init(&world.servers);
+	list_init(&world.peers.clients);
+	list_init(&world.peers.servers);
 	given[0] = '\0';
 	for (int i = 0; i < count; i++)
 		come(i);

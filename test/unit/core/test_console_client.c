@@ -61,15 +61,15 @@ static bool begin(void)
 	whole_open(INI);
 	scene.end = house_login(&whole, "admin", "pgbouncer", 0);
 	scene.client = whole_last_client();
-	scene.console = whole.world->console;
-	whole.world->console = &ops;
+	scene.console = whole.world->console.ops;
+	whole.world->console.ops = &ops;
 	return scene.end && scene.client->is_console;
 }
 
 static void end(void)
 {
 	scene.client->console_state = CONSOLE_READY;
-	whole.world->console = scene.console;
+	whole.world->console.ops = scene.console;
 	whole_close();
 }
 

@@ -60,7 +60,7 @@ TEST(state_of_a_new_connection)
 	uint64_t last;
 
 	whole_open(INI);
-	last = whole.world->last_id;
+	last = whole.world->peers.last_id;
 	CHECK(open_one(false));
 	client = whole_last_client();
 	REQUIRE(client);
@@ -74,7 +74,7 @@ TEST(state_of_a_new_connection)
 	CHECK(!is_closed());
 	close(other_end);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	whole_close();
 }
 
@@ -125,7 +125,7 @@ TEST(out_of_memory_closes_the_connection)
 		house_settle(&whole);
 		CHECK(opened == (failed == 0));
 		CHECK(is_closed() == (failed > 0));
-		CHECK(list_is_empty(&whole.world->clients) == (failed > 0));
+		CHECK(list_is_empty(&whole.world->peers.clients) == (failed > 0));
 		close(other_end);
 	}
 	CHECK_INT(failed, 0);

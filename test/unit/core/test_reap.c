@@ -27,7 +27,7 @@ static const char *end_client(struct client *c, struct house_end *end, enum clos
 
 static void check_no_client(void)
 {
-	CHECK(list_is_empty(&whole.world->clients) && list_is_empty(&whole.world->ending));
+	CHECK(list_is_empty(&whole.world->peers.clients) && list_is_empty(&whole.world->peers.ending));
 	CHECK_INT(whole.world->pools->clients, 0);
 }
 
@@ -42,7 +42,7 @@ TEST(marked_connection_exists_until_the_reap)
 	c = whole_login(&end);
 	REQUIRE(c);
 	client_end(c, REASON_ADMIN_KILL, NULL);
-	CHECK(!list_is_empty(&whole.world->ending) && peer_is_ending(&c->peer));
+	CHECK(!list_is_empty(&whole.world->peers.ending) && peer_is_ending(&c->peer));
 	CHECK(c->peer.stream.phase == STREAM_OPEN);
 	CHECK_INT(c->pooled.state, CLIENT_DEAD);
 	CHECK_INT(c->peer.ended_in, CLIENT_IDLE);
@@ -50,7 +50,7 @@ TEST(marked_connection_exists_until_the_reap)
 	client_end(c, REASON_CLIENT_EOF, NULL);
 	CHECK_INT(c->peer.end_reason, REASON_ADMIN_KILL);
 	world_reap(whole.world);
-	CHECK(list_is_empty(&whole.world->ending));
+	CHECK(list_is_empty(&whole.world->peers.ending));
 	check_no_client();
 	whole_close();
 }
@@ -172,7 +172,7 @@ TEST(server_with_pending_answers_gets_no_terminate)
 	whole_query(end, "SELECT 1");
 	whole_server_got(server);
 	end_client(c, end, REASON_ADMIN_KILL, NULL);
-	CHECK(list_is_empty(&whole.world->servers));
+	CHECK(list_is_empty(&whole.world->peers.servers));
 	CHECK(server->is_gone);
 	CHECK_TEXT(whole_server_got(server), "");
 	whole_close();
@@ -275,7 +275,7 @@ TEST(handed_over_connection_is_closed_silently)
 	CHECK_TEXT(whole_client_got(end), "");
 	CHECK_TEXT(whole_server_got(server), "");
 	check_no_client();
-	CHECK(list_is_empty(&whole.world->servers));
+	CHECK(list_is_empty(&whole.world->peers.servers));
 	CHECK_INT(whole.world->pools->ended[REASON_NONE], 0);
 	whole_close();
 }
@@ -297,7 +297,7 @@ TEST(many_connections_end_at_once)
 	client_end(whole_last_client(), REASON_CLIENT_EOF, NULL);
 	world_reap(whole.world);
 	check_no_client();
-	CHECK(list_is_empty(&whole.world->servers));
+	CHECK(list_is_empty(&whole.world->peers.servers));
 	house_settle(&whole);
 	CHECK_TEXT(whole_client_got(end), "E(08P01 server conn crashed?)");
 	CHECK_TEXT(whole_client_got(other), "E(08P01 query_wait_timeout{0 of 1 server connections are in use (pool_size of the database)})");

@@ -133,7 +133,7 @@ TEST(unanswered_reset_query)
 	CHECK(!server->is_gone);
 	house_tick(&whole, 1);
 	CHECK(server->is_gone);
-	CHECK(list_is_empty(&whole.world->servers));
+	CHECK(list_is_empty(&whole.world->peers.servers));
 	whole_close();
 }
 

@@ -60,7 +60,7 @@ TEST(shutdown_waits_for_clients)
 	CHECK(!world_is_over(whole.world));
 	CHECK_INT(world_drain_left(whole.world), 0);
 	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
-	CHECK_INT(whole.world->drain, DRAIN_WAIT_CLIENTS);
+	CHECK_INT(whole.world->drain.step, DRAIN_WAIT_CLIENTS);
 	CHECK_INT(world_drain_left(whole.world), 1);
 	CHECK(!world_is_over(whole.world));
 	house_hang_up(near);
@@ -89,7 +89,7 @@ TEST(gentler_shutdown_has_no_effect)
 	world_drain(whole.world, DRAIN_NOW);
 	CHECK(world_is_over(whole.world));
 	world_drain(whole.world, DRAIN_WAIT_CLIENTS);
-	CHECK_INT(whole.world->drain, DRAIN_NOW);
+	CHECK_INT(whole.world->drain.step, DRAIN_NOW);
 	whole_close();
 }
 

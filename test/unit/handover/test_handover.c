@@ -113,7 +113,7 @@ TEST(clients_are_sorted_by_id)
 	/* records follow the order of the pool's lists: a client with a server comes first */
 	CHECK_TEXT(whole_ask(ends[2], "BEGIN"), "C(BEGIN) Z(T)");
 	hand_over();
-	LIST_EACH(node, &fresh.world->clients) {
+	LIST_EACH(node, &fresh.world->peers.clients) {
 		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
 
 		CHECK(peer->id > before);

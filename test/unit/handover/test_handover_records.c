@@ -98,12 +98,12 @@ static bool take_its_pool(void)
 TEST(process_fields_are_handed_over)
 {
 	REQUIRE(begin(INI, INI));
-	whole.world->last_id = 1234;
+	whole.world->peers.last_id = 1234;
 	whole.world->pools->last_dedicated = 5;
 	whole.world->pools->stats_at = 6;
 	walk(HANDOVER_WORLD);
 	CHECK(take(HANDOVER_WORLD, bytes_size(&record)));
-	CHECK_INT(fresh.world->last_id, 1234);
+	CHECK_INT(fresh.world->peers.last_id, 1234);
 	CHECK_INT(fresh.world->pools->last_dedicated, 5);
 	CHECK_INT(fresh.world->pools->stats_at, 6);
 	CHECK(memcmp(fresh.world->seed, whole.world->seed, sizeof(fresh.world->seed)) == 0);

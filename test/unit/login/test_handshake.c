@@ -27,7 +27,7 @@ static void begin(int count)
 	sandbox_begin();
 	secure_prepare();
 	house_open(&whole, INI);
-	h = whole.world->handshakes;
+	h = whole.world->logins.handshakes;
 	pg_build(&out, 0, PG_SSL_REQUEST, sizeof(PG_SSL_REQUEST) - 1);
 	for (int i = 0; i < count; i++) {
 		ends[i] = house_connect(&whole);

@@ -138,11 +138,11 @@ TEST(incomplete_packet_is_not_processed)
 TEST(shutdown)
 {
 	whole_open(INI);
-	whole.world->drain = DRAIN_WAIT_SERVERS;
+	whole.world->drain.step = DRAIN_WAIT_SERVERS;
 	CHECK_TEXT(refused(V3(0), PAIRS("user", "u", "database", "d")), "E(57P01 pooler is shutting down)");
 	/* a client that connected before the shutdown is waited for */
-	whole.world->drain = DRAIN_WAIT_CLIENTS;
-	whole.world->drain_since = whole.world->now;
+	whole.world->drain.step = DRAIN_WAIT_CLIENTS;
+	whole.world->drain.since = whole.world->now;
 	CHECK(let_in(V3(0), PAIRS("user", "u", "database", "d")));
 	whole_close();
 }

@@ -36,7 +36,7 @@ TEST(few_streams_have_sbuf_loopcnt_full_reads_each)
 	begin(5);
 	for (int turn = 0; turn < 3; turn++) {
 		CHECK_INT(reads_of_a_turn(3), 15);
-		CHECK_INT(world.piece, READ_BUFFER);
+		CHECK_INT(world.share.piece, READ_BUFFER);
 	}
 }
 
@@ -46,7 +46,7 @@ TEST(total_number_of_full_reads_is_limited)
 	for (int turn = 0; turn < 3; turn++)
 		CHECK(reads_of_a_turn(RELAY_READS) <= 2 * RELAY_READS);
 	CHECK_INT(reads_of_a_turn(RELAY_READS), RELAY_READS);
-	CHECK_INT(world.piece, READ_BUFFER);
+	CHECK_INT(world.share.piece, READ_BUFFER);
 }
 
 TEST(many_streams_have_one_smaller_read_each)
@@ -54,10 +54,10 @@ TEST(many_streams_have_one_smaller_read_each)
 	begin(5);
 	reads_of_a_turn(4 * RELAY_READS);
 	CHECK_INT(reads_of_a_turn(4 * RELAY_READS), 4 * RELAY_READS);
-	CHECK_INT(world.piece, READ_BUFFER / 4);
+	CHECK_INT(world.share.piece, READ_BUFFER / 4);
 	reads_of_a_turn(1000);
 	CHECK_INT(reads_of_a_turn(1000), 1000);
-	CHECK_INT(world.piece, RELAY_LEAST_PIECE);
+	CHECK_INT(world.share.piece, RELAY_LEAST_PIECE);
 }
 
 TEST(many_new_streams_are_limited_in_their_first_turn)
@@ -72,7 +72,7 @@ TEST(share_grows_when_streams_end)
 	reads_of_a_turn(100);
 	reads_of_a_turn(2);
 	CHECK_INT(reads_of_a_turn(2), 10);
-	CHECK_INT(world.piece, READ_BUFFER);
+	CHECK_INT(world.share.piece, READ_BUFFER);
 }
 
 TEST(without_a_limit_a_stream_keeps_reading)
@@ -81,7 +81,7 @@ TEST(without_a_limit_a_stream_keeps_reading)
 	for (int64_t rounds = 1; rounds < 1000; rounds++)
 		CHECK(relay_one_more(&world, rounds));
 	reads_of_a_turn(0);
-	CHECK_INT(world.piece, READ_BUFFER);
+	CHECK_INT(world.share.piece, READ_BUFFER);
 }
 
 /* `walks` connections each process as many messages as they may. Returns the total of this turn. */
@@ -91,8 +91,8 @@ static uint64_t looks_of_a_turn(int walks)
 
 	relay_begin_turn(&world);
 	for (int i = 0; i < walks; i++) {
-		looks += world.looks_each;
-		relay_looked(&world, world.looks_each, true);
+		looks += world.share.looks_each;
+		relay_looked(&world, world.share.looks_each, true);
 	}
 	return looks;
 }
@@ -103,7 +103,7 @@ TEST(processed_messages_are_shared_between_senders)
 	CHECK_INT(looks_of_a_turn(1), LOOKS_OF_TURN);
 	for (int turn = 0; turn < 2; turn++)
 		CHECK(looks_of_a_turn(10) <= LOOKS_OF_TURN + 10 * LEAST_LOOKS);
-	CHECK_INT(world.looks_each, LOOKS_OF_TURN / 10);
+	CHECK_INT(world.share.looks_each, LOOKS_OF_TURN / 10);
 	looks_of_a_turn(1000);
 	CHECK_INT(looks_of_a_turn(1000), 1000 * LEAST_LOOKS);
 	looks_of_a_turn(1);
@@ -114,8 +114,8 @@ TEST(few_messages_are_not_counted)
 {
 	begin(5);
 	relay_looked(&world, LEAST_LOOKS - 1, false);
-	CHECK_INT(world.looks, 0);
-	CHECK(!world.is_shared);
+	CHECK_INT(world.share.looks, 0);
+	CHECK(!world.share.is_limited);
 }
 
 UNIT_MAIN

@@ -91,7 +91,7 @@ TEST(durations_above_the_limits_are_logged)
 TEST(a_text_is_logged_once_and_only_if_asked_for)
 {
 	REQUIRE(begin(INI("log_min_duration_query=0\nlog_query_text=1\n")));
-	CHECK(whole.world->durations_logged.texts && whole.world->durations_logged.query == 0);
+	CHECK(whole.world->queries.durations.texts && whole.world->queries.durations.query == 0);
 	noted('Q', "SELECT 'a\033'", 12);
 	duration_log(client, DURATION_TRANSACTION, 1);
 	CHECK(client->query != NULL);
@@ -99,7 +99,7 @@ TEST(a_text_is_logged_once_and_only_if_asked_for)
 	CHECK(has_line("statement: SELECT 'a\\x1b'\n") && !client->query);
 	end();
 	REQUIRE(begin(INI("log_min_duration_query=0\n")));
-	CHECK(!whole.world->durations_logged.texts);
+	CHECK(!whole.world->queries.durations.texts);
 	noted('Q', "SELECT 1", 9);
 	duration_log(client, DURATION_QUERY, 1);
 	CHECK(has_line("query duration") && !has_line("SELECT"));

@@ -34,7 +34,7 @@ TEST(transaction_is_rolled_back)
 	REQUIRE(leave(0, NULL, 0));
 	CHECK_INT(server->pooled.state, SERVER_FINISHING);
 	CHECK_TEXT(whole_server_got(far), "Q(ROLLBACK)");
-	CHECK(!server->pooled.link && list_is_empty(&whole.world->clients));
+	CHECK(!server->pooled.link && list_is_empty(&whole.world->peers.clients));
 	/* one step at a time */
 	finish_continue(server);
 	finish_tick(server);

@@ -184,11 +184,11 @@ TEST(long_text_of_several_turns)
 	say(QUERY, sizeof(QUERY) - 1);
 	CHECK_TEXT(whole_client_got(near), ANSWER " " ANSWER);
 	CHECK(!client->session->progress);
-	CHECK(whole.world->cut == 0 && whole.world->looks_each == LOOKS_OF_TURN);
+	CHECK(whole.world->share.cut == 0 && whole.world->share.looks_each == LOOKS_OF_TURN);
 	house_send(&whole, near, message, size);
 	house_hang_up(near);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	whole_close();
 }
 
@@ -222,7 +222,7 @@ TEST(client_disconnects_within_a_message)
 	CHECK(client->pooled.link == &server->pooled);
 	house_hang_up(near);
 	house_settle(&whole);
-	CHECK(list_is_empty(&whole.world->clients));
+	CHECK(list_is_empty(&whole.world->peers.clients));
 	CHECK(far->is_gone);
 	whole_close();
 }

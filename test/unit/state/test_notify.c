@@ -363,7 +363,7 @@ static struct server *servers[2];
 
 static void delist(struct server *s)
 {
-	HASH_DELETE(by_backend_pid, whole.world->by_backend_pid, s);
+	HASH_DELETE(by_backend_pid, whole.world->peers.by_backend_pid, s);
 }
 
 static void rename_process(struct server *s, uint32_t pid)

@@ -45,7 +45,7 @@ static const char *asked(unsigned doubts)
 
 static void reads(const char *text)
 {
-	whole.world->words_left = LOOKS_OF_TURN;
+	whole.world->share.words_left = LOOKS_OF_TURN;
 	session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, TEXT_OF_QUERY);
 }
 

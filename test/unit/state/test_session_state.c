@@ -30,7 +30,7 @@ static bool begin(const char *ini)
 
 static bool reads(const char *text, enum text_of of)
 {
-	whole.world->words_left = LOOKS_OF_TURN;
+	whole.world->share.words_left = LOOKS_OF_TURN;
 	return session_state_text(server, client, (const uint8_t *)text, strlen(text) + 1, of) == VERDICT_PASS;
 }
 
@@ -178,7 +178,7 @@ TEST(prepared_texts)
 TEST(incomplete_text)
 {
 	REQUIRE(begin(INI));
-	whole.world->words_left = LOOKS_OF_TURN;
+	whole.world->share.words_left = LOOKS_OF_TURN;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY), VERDICT_PASS);
 	CHECK_INT(server->session.doubts, EVERYTHING);
 	CHECK_INT(client->pooled.pins, 0);
@@ -209,11 +209,11 @@ static int turns(const char *text, size_t size, int64_t words)
 	int count;
 
 	for (count = 0; verdict == VERDICT_LATER && count < TURNS_MOST; count++) {
-		whole.world->looks = 0;
-		whole.world->words_left = words;
+		whole.world->share.looks = 0;
+		whole.world->share.words_left = words;
 		verdict = session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY);
 		/* the last word may cost more than is left */
-		CHECK(whole.world->looks <= words + 20);
+		CHECK(whole.world->share.looks <= words + 20);
 		CHECK((client->session->progress != NULL) == (verdict == VERDICT_LATER));
 	}
 	return verdict == VERDICT_PASS ? count : 0;
@@ -225,7 +225,7 @@ TEST(long_text_in_several_turns)
 	size_t size = long_text(text, 1000, "set_config('a.b', '1', false)");
 
 	REQUIRE(begin(INI));
-	whole.world->words_left = 1 << 20;
+	whole.world->share.words_left = 1 << 20;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
 	CHECK_INT(server->session.doubts, PIN_PARAMETERS | FACT_ROLE);
 	CHECK_INT(client->session->count, 1);
@@ -263,7 +263,7 @@ TEST(long_text_is_read_again)
 	REQUIRE(begin(INI));
 	other[other_size - 1] = '\0';
 	size = other_size;
-	whole.world->words_left = 1900;
+	whole.world->share.words_left = 1900;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
 	REQUIRE(client->session->progress);
 	session_state_begin(server, client);
@@ -273,7 +273,7 @@ TEST(long_text_is_read_again)
 	/* a function is replaced meanwhile: its calls are not known */
 	server->session.doubts = 0;
 	server->session.unproven_by = 0;
-	whole.world->words_left = 1000;
+	whole.world->share.words_left = 1000;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
 	session_functions_changed(client->pooled.pool->database, whole.world->now);
 	CHECK(turns(text, size, 100) > 0);
@@ -288,7 +288,7 @@ TEST(long_text_without_memory)
 
 	REQUIRE(begin(INI));
 	whole_memory_ends(0);
-	whole.world->words_left = 100;
+	whole.world->share.words_left = 100;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
 	CHECK(whole_memory_is_back() > 0);
 	CHECK_INT(server->session.doubts, PIN_LOCK);
