@@ -204,14 +204,21 @@ static bool take_message(struct backend *b)
 	return done;
 }
 
+/* The host of the server hangs. A server without a connection ends nevertheless. */
+static bool hangs(const struct backend *b)
+{
+	return plan.has_roles && member_state(b->host) == MEMBER_SILENT && !wire_is_gone(b->wire);
+}
+
 static void act(struct actor *actor)
 {
 	struct backend *b = SIM_OBJECT(actor, struct backend, actor);
 
-	if (plan.has_roles && member_state(b->host) == MEMBER_SILENT && !wire_is_gone(b->wire))
-		return;
-	while (take_message(b))
+	/* a message may make the host hang */
+	while (!hangs(b) && take_message(b))
 		;
+	if (hangs(b))
+		return;
 	if (wire_is_gone(b->wire) || (wire_has_ended(b->wire) && !b->sleeps && bytes_size(&b->out) == 0 && b->phase != PHASE_DEAF)) {
 		backend_end(b, false);
 		return;

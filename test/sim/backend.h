@@ -83,6 +83,8 @@ struct backend {
 	bool watches, has_answered;	/* the watcher has asked; its question was answered ... */
 	uint64_t answered_in;		/* ... in this era of the host */
 	bool answered_sanely;
+	/* the beginning of the link that was last used while no primary could be compared */
+	usec_t free_since;
 };
 
 extern const char *const backend_parameter_names[PARAMETERS];

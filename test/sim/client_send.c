@@ -27,7 +27,7 @@ static struct want *add_want(struct guest *c, char type)
 	return w;
 }
 
-/* Drops portals after a Sync or a Query: all outside of a transaction, and those that are unusable in a failed transaction. */
+/* Drops portals after a Sync or a Query, outside of a transaction and in a failed one. */
 static void drop_planned_portals(struct guest *c)
 {
 	for (int i = 0; i < PORTALS && c->planned.tx != 'T'; i++)

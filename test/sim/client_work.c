@@ -266,7 +266,7 @@ static void ask_transaction(struct guest *c, enum ask_verb verb)
 		client_send_execute(c, 0, 0);
 		client_send_sync(c);
 	}
-	/* the requests behind the end of a READ ONLY transaction are the primary's */
+	/* later requests are the primary's, if this ends a READ ONLY transaction */
 	if (verb == ASK_COMMIT || verb == ASK_ROLLBACK)
 		c->sight.last_read = c->serial;
 }

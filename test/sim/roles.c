@@ -13,7 +13,7 @@
  * Rules, for each byte that pgweir sends for a client, and each request that a host executes:
  * - Requests of clients that ask for the primary go to no standby, to no host with a lower timeline than a primary that pgweir knows, and to no other
  *   host than the primary that pgweir has decided for.
- * - No request goes to a host that is known as a member of another cluster, or, while pgweir knows a primary, to one that does not follow it.
+ * - No request goes to a host that is known as a member of another cluster, nor to a host that does not follow the primary that pgweir knows.
  * - No request is executed twice, but for a BEGIN READ ONLY, and the requests of such a transaction on a standby.
  * - A standby executes only requests of clients that have asked for standbys, and of READ ONLY transactions (reads = transaction). A request that was
  *   sent behind the end of the transaction is not one of these.
@@ -63,6 +63,7 @@ struct member {
 	unsigned starts;		/* how often it has started */
 	uint64_t era;
 	usec_t silent_since;		/* in MEMBER_SILENT */
+	bool has_met;			/* this silence has met a read in flight */
 	usec_t frozen_at, delay;	/* a standby lags: it has replayed everything until then, and all but the last `delay`, if any; 0: it does not */
 	bool is_known, was_known;	/* pgweir has an answer of this era; of a member of the cluster at any time */
 };
@@ -158,8 +159,10 @@ static void set_state(int host, enum member_state state)
 	SIM_TRACE("host %d is %s", host, words[state]);
 	if (!m->is_standby && !m->is_foreign && m->timeline == roles.timeline && state >= MEMBER_DOWN && m->state < MEMBER_DOWN)
 		roles.stopped_at = loop_now();
-	if (state == MEMBER_SILENT && !was_silent)
+	if (state == MEMBER_SILENT && !was_silent) {
 		m->silent_since = loop_now();
+		m->has_met = false;
+	}
 	m->starts += state == MEMBER_UP && m->state == MEMBER_DOWN;
 	m->state = state;
 	if (state == MEMBER_DOWN)
@@ -329,20 +332,41 @@ static void standby(bool is_foreign)
 	}
 }
 
-/* A standby answers nothing for a time. Its connections stay, it replays nothing meanwhile, and it has to answer what it was sent when it goes on. */
+/*
+ * A standby answers nothing for a time. Its connections stay, it replays nothing meanwhile, and
+ * answers later. A hang without a read in flight would judge
+ * little, so the next standby that executes a read of a READ ONLY transaction hangs before it
+ * answers; if none does, the drawn one hangs. Most hangs are longer than the time after which
+ * pgweir takes reads back. (chance_spread() from a microsecond on rarely draws seconds.)
+ */
 static void hang(void)
 {
-	if (roles.step == 0) {
+	switch (roles.step) {
+	case 0:
+		next_step(1 + chance_below(30 * USEC), 30 * USEC);
+		return;
+	case 1:
 		sim_counts.hangs++;
 		sim_counts.hung_answers += backends_that_answer(roles.new);
 		if (roles.members[roles.new].frozen_at == 0)
 			lag(roles.new, loop_now());
 		set_state(roles.new, MEMBER_SILENT);
-		next_step(1, 60 * USEC);
+		next_step(chance_one_in(3) ? 1 : 2 * USEC + chance_below(20 * USEC), 60 * USEC);
 		return;
+	default:
+		set_state(roles.new, MEMBER_UP);
+		plot_ends();
 	}
-	set_state(roles.new, MEMBER_UP);
-	plot_ends();
+}
+
+static void hang_within_read(int host)
+{
+	if (roles.plot != PLOT_HANG || roles.step != 1 || sim_is_calm)
+		return;
+	SIM_TRACE("standby %d hangs within a read", host);
+	roles.new = host;
+	actor_rest(&roles.actor);
+	hang();
 }
 
 static void refusal(bool *what, bool ends_sessions)
@@ -376,6 +400,8 @@ static void act(struct actor *actor)
 	if (roles.step == 0) {
 		change_lags();
 		roles.plot = plan.only_switchovers ? PLOT_SWITCHOVER : (enum plot)chance_below(PLOTS);
+		if (!plan.only_switchovers && plan_splits_reads(0) && chance_one_in(3))
+			roles.plot = PLOT_HANG;
 		for (int i = 0; i < plan.role_hosts; i++)
 			roles.old = roles.members[i].is_standby ? roles.old : i;
 		roles.new = (roles.old + 1 + (int)chance_below((uint32_t)plan.role_hosts - 1)) % plan.role_hosts;
@@ -477,7 +503,7 @@ void roles_answer(struct backend *b, bool is_short)
 {
 	struct member *m = &roles.members[b->host];
 	char position[40], file[32], number[24], started[24];
-	/* that of a server that has diverged is another one each time */
+	/* a server that has diverged has a new one each time */
 	const char *receiver = !m->is_standby || !has_primary() ? NULL : m->diverged_at == 0 ? "77" : chance_one_in(20) ? number : NULL;
 	const char *cells[COLUMNS] = { m->is_standby ? "t" : "f", position, file, "off", m->is_foreign ? OTHER_SYSTEM : SYSTEM, receiver,
 		started_at(m, started) };
@@ -520,7 +546,7 @@ static const struct server *server_at_backend(const struct backend *b)
 	return NULL;
 }
 
-void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
+void roles_judge_sent(struct backend *b, const uint8_t *data, size_t size)
 {
 	const struct server *s = server_at_backend(b);
 	const struct member *m = &roles.members[b->host];
@@ -536,7 +562,11 @@ void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size)
 		known_hosts += roles.members[i].was_known && i != b->host;
 	SIM_CHECK(!m->is_foreign || !m->is_known || known_hosts < 2 || client->target == TARGET_ANY,
 		  "server %u of another cluster is sent a request", b->pid);
-	SIM_CHECK(m->diverged_at == 0 || client->target == TARGET_ANY || !known->primary || known->primary->evidence.position_at == 0,
+	/* a transaction that has begun on it while there was nothing to compare it with goes on */
+	if (!known->primary || known->primary->evidence.position_at == 0)
+		b->free_since = client->since;
+	SIM_CHECK(m->diverged_at == 0 || client->target == TARGET_ANY ||
+		  b->free_since == client->since,
 		  "server %u of a host that does not follow the primary is sent a request", b->pid);
 	/* a transaction on a standby stays there, and while its role is unknown, its end counts as
 	   that of a write: roles_judge_executed() judges its requests */
@@ -593,8 +623,8 @@ void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial)
 	/* a query of pgweir's own, or a text that all clients share */
 	if (serial == 0 || client == 0)
 		return;
-	/* a read that may be asked again; or of a client that has left, by a server that has hung */
-	if (m->is_standby && (may_repeat || (!sight && wire_is_gone(b->wire))))
+	/* a read that may be repeated, or was taken back from a server that has hung */
+	if (m->is_standby && (may_repeat || !s))
 		return;
 	SIM_CHECK(!m->is_standby || !sight || sight->reads || !are_moved(atoi(b->database + 2)), "server %u of a standby executes request %u of client %u, which is no read",
 		  b->pid, serial, client);
@@ -614,8 +644,16 @@ void roles_judge_read(const struct backend *b, uint32_t client, uint32_t serial)
 	usec_t sees = m->is_standby ? replayed(m) : loop_now();
 	struct sight *sight = client_sight(client);
 
+	if (sight && m->is_standby && server_at_backend(b)) {
+		sim_counts.standby_reads += sight->reads;
+		if (!sight->reads && sight_may_repeat(sight, serial)) {
+			sim_counts.split_reads++;
+			hang_within_read(b->host);
+		}
+	}
 	/* a client that has left; a request that was taken back, which a host that has hung executes later; or a primary of the past */
-	if (!sight || wire_is_gone(b->wire) || !are_moved(database) || m->is_foreign || (!m->is_standby && m->timeline != roles.timeline))
+	if (!sight || !server_at_backend(b) || !are_moved(database) || m->is_foreign ||
+	    (!m->is_standby && m->timeline != roles.timeline))
 		return;
 	if (!sight->reads && !sight_may_repeat(sight, serial)) {
 		sight->executed_at = loop_now();
@@ -670,24 +708,31 @@ static bool is_well(void)
 }
 
 /*
- * A read of which the client has no byte is taken back from a standby that hangs, if there is a primary. Not if a part of the request has not arrived, or
- * is larger than what pgweir keeps.
+ * While there is a primary, pgweir takes a read back from a standby that hangs, unless the client has a
+ * byte of the answer, or a part of the request has not arrived or is too large to be kept.
  */
 static void judge_hung_reads(void)
 {
 	usec_t most = HANG_PATIENCE + 20 * plan.slowness + 6 * plan.lateness;
+	bool is_judged = roles.well_since > 0 && loop_now() - roles.well_since >= most &&
+			 plan_has_check_user();
 
-	if (roles.well_since == 0 || loop_now() - roles.well_since < most || !plan_has_check_user())
-		return;
 	LIST_EACH(node, &roles.world->peers.servers) {
 		const struct server *s = LIST_OBJECT(node, struct server, peer.node);
 		const struct roles *known = s->pooled.pool ? s->pooled.pool->database->roles : NULL;
 		const struct client *c = s->pooled.link && !s->pooled.link->is_internal ? client_of(s->pooled.link) : NULL;
 		const struct backend *b = c ? backend_of(s->backend_pid) : NULL;
-		const struct member *m = b ? &roles.members[b->host] : NULL;
+		struct member *m = b ? &roles.members[b->host] : NULL;
 
-		if (!m || m->state != MEMBER_SILENT || !m->is_standby || loop_now() - m->silent_since < most || loop_now() - c->pooled.since < most ||
-		    !known || !known->primary || loop_now() - known->changed_at < most)
+		if (!m || m->state != MEMBER_SILENT || !m->is_standby)
+			continue;
+		if (!m->has_met && client_waits_for_read(c->cancel_pid)) {
+			m->has_met = true;
+			sim_counts.met_hangs++;
+		}
+		if (!is_judged || loop_now() - m->silent_since < most ||
+		    loop_now() - c->pooled.since < most || !known || !known->primary ||
+		    loop_now() - known->changed_at < most)
 			continue;
 		SIM_CHECK(!client_waits_for_read(c->cancel_pid) || c->half_sent || c->peer.passing > 0 || c->retry->is_cut || c->retry->is_bound,
 			  "a client still waits for its read at server %u, which has been silent for %.3f s", s->backend_pid,
@@ -743,8 +788,6 @@ void roles_sim_calm(void)
 {
 	int primary = -1;
 
-	for (const struct host *host = roles.world->pools->hosts; host; host = host->hh.next)
-		sim_counts.recalls += host->recalls;
 	/* the newest one stays */
 	for (int i = 0; i < plan.role_hosts; i++) {
 		const struct member *m = &roles.members[i];

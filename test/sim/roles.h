@@ -33,7 +33,7 @@ void roles_answer(struct backend *b, bool is_short);
 /* The first question of a session of a pool at a host: which server this is. */
 void roles_answer_identity(struct backend *b);
 /* The pooler has sent these bytes to the server. */
-void roles_judge_sent(const struct backend *b, const uint8_t *data, size_t size);
+void roles_judge_sent(struct backend *b, const uint8_t *data, size_t size);
 /* The server executes the request of a client for the first time. */
 void roles_judge_executed(struct backend *b, uint32_t client, uint32_t serial);
 /* What a client has seen of the data: times. */

@@ -56,6 +56,7 @@
 
 #define CALM_MOST (7200 * USEC)
 #define FAREWELLS 64
+#define WORLDS_ENOUGH 25
 
 bool sim_traces, sim_is_calm;
 struct sim_counts sim_counts;
@@ -205,6 +206,16 @@ void __wrap_server_end(struct server *server, enum close_reason why, const char 
 	SIM_TRACE("pooler ends server %u: %s (%s)", server->backend_pid, close_reason_rows[why].text, detail ? detail : "");
 	judge_goodbye(server, why, detail);
 	__real_server_end(server, why, detail);
+}
+
+void __real_server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
+void __wrap_server_end_leaving(struct server *server, enum close_reason why, bool client_dies);
+void __wrap_server_end_leaving(struct server *server, enum close_reason why, bool client_dies)
+{
+	SIM_TRACE("pooler ends server %u, which its client leaves: %s", server->backend_pid,
+		  close_reason_rows[why].text);
+	sim_counts.recalls += why == REASON_READ_RECALLED;
+	__real_server_end_leaving(server, why, client_dies);
 }
 
 /* ---- the pooler ---- */
@@ -491,14 +502,45 @@ static void say_result(void)
 	       (unsigned long long)n->lookups, (unsigned long long)n->proofs, (unsigned long long)n->streams, (unsigned long long)n->portals,
 	       (unsigned long long)n->calls, (unsigned long long)n->handed_on);
 	if (n->role_questions > 0)
-		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, %llu partitions, "
-		       "%llu standbys that hang, %llu in an answer, %llu divergences, %llu lags, %llu reads from a standby that lags, %llu reads taken back\n",
-		       (unsigned long long)n->role_questions, (unsigned long long)n->switchovers, (unsigned long long)n->crashes,
-		       (unsigned long long)n->partitions, (unsigned long long)n->hangs, (unsigned long long)n->hung_answers, (unsigned long long)n->divergences, (unsigned long long)n->lags,
-		       (unsigned long long)n->stale_looks, (unsigned long long)n->recalls);
+		printf("%llu questions for the role of a host, %llu switchovers, %llu crashes, "
+		       "%llu partitions, %llu divergences, %llu lags\n"
+		       "%llu standbys that hang, %llu in an answer, %llu with a read in flight, "
+		       "%llu reads taken back; at standbys %llu reads of READ ONLY transactions, "
+		       "%llu of clients that ask for standbys, %llu while the standby lags\n",
+		       (unsigned long long)n->role_questions, (unsigned long long)n->switchovers,
+		       (unsigned long long)n->crashes, (unsigned long long)n->partitions,
+		       (unsigned long long)n->divergences, (unsigned long long)n->lags,
+		       (unsigned long long)n->hangs, (unsigned long long)n->hung_answers,
+		       (unsigned long long)n->met_hangs, (unsigned long long)n->recalls,
+		       (unsigned long long)n->split_reads, (unsigned long long)n->standby_reads,
+		       (unsigned long long)n->stale_looks);
 	witnesses_say();
 	for (int i = 0; sim_traces && i < FAREWELLS && farewells[i].count > 0; i++)
 		printf("\t%llu x %s\n", (unsigned long long)farewells[i].count, farewells[i].text);
+}
+
+/* Whether WORLDS_ENOUGH worlds of some minutes, as test/run.sh plays, have done all of these:
+   otherwise no rule has judged them. */
+static bool has_done_enough(void)
+{
+	static const struct { const uint64_t *count; const char *what; } needed[] = {
+		{ &sim_counts.split_reads, "read of a READ ONLY transaction at a standby" },
+		{ &sim_counts.standby_reads, "read of a client that asks for standbys" },
+		{ &sim_counts.met_hangs, "standby that hangs with a read in flight" },
+		{ &sim_counts.recalls, "read taken back from a standby" },
+	};
+	bool has = true;
+
+	if (worlds_done < WORLDS_ENOUGH || seconds_done < worlds_done * 120 || plan_limits.without)
+		return true;
+	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		if (*needed[i].count > 0)
+			continue;
+		fprintf(stderr, "sim: %llu worlds without a %s: the rules judge nothing\n",
+			(unsigned long long)worlds_done, needed[i].what);
+		has = false;
+	}
+	return has;
 }
 
 static char directory[200];
@@ -618,5 +660,5 @@ int main(int argc, char **argv)
 	}
 	say_result();
 	log_close();
-	return 0;
+	return has_done_enough() ? 0 : 1;
 }

@@ -132,7 +132,11 @@ struct sim_counts {
 	uint64_t turns, queries, answers, copies, prepared, errors, cancels, cancelled, logins, refused, farewells;
 	uint64_t lookups, streams, calls, portals, proofs, handed_on;
 	uint64_t attacks;
-	uint64_t switchovers, crashes, partitions, hangs, hung_answers, divergences, role_questions, lags, stale_looks, recalls;
+	uint64_t switchovers, crashes, partitions, divergences, role_questions, lags;
+	uint64_t hangs, hung_answers, met_hangs;
+	/* at standbys: of READ ONLY transactions, of clients that ask for standbys */
+	uint64_t split_reads, standby_reads;
+	uint64_t stale_looks, recalls;
 	uint64_t server_logins, server_faults, client_faults, commands, reloads, dropped;
 };
 extern struct sim_counts sim_counts;
