@@ -80,6 +80,14 @@ void database_functions_drop(struct database_functions **functions);
 bool server_info_failed(struct server *server, enum close_reason why, const char *text,
 			enum login_failure *failure);
 
+/* The part of this room in the records of a handover (handover/handover.c): what the pool knows
+   about its servers, and what the server has reported at its login. An unpack function sets in->bad
+   for an invalid value, or without memory. The server is unpacked after its pool. */
+void server_info_pack(struct bytes *out, const struct pool *pool, const struct params_table *table);
+void server_info_unpack(struct unpack *in, struct pool *pool, struct params_table *table);
+void server_welcome_pack(struct bytes *out, const struct server *server);
+void server_welcome_unpack(struct unpack *in, struct server *server);
+
 /* Returns the text of the last failed server login. NULL: none has failed since the last
    success. */
 const char *pool_login_error(const struct pool *pool);

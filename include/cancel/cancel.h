@@ -23,8 +23,10 @@ void cancels_free(struct cancels **cancels);
 /* Gives the client a cancel key with this process number; 0: a random number. False: no memory or
    no randomness. */
 bool cancel_make_key(struct client *client, uint32_t pid);
-/* Registers the client's key, which no other client has. False: no memory. */
-bool cancel_enlist(struct client *client);
+/* The key in the record of a handover (handover/handover.c). cancel_key_unpack() sets in->bad for a
+   key that another client has, or without memory. */
+void cancel_key_pack(struct bytes *out, const struct client *client);
+void cancel_key_unpack(struct unpack *in, struct client *client);
 /* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such
    client. */
 struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key,

@@ -1,13 +1,14 @@
 #ifndef HANDOVER_HANDOVER_PARTS_H
 #define HANDOVER_HANDOVER_PARTS_H
 
-#include "backend/welcome.h"
 #include "handover/handover.h"
 #include "prepared/prepared_record.h"
 
 /*
  * Shared by the files of this room. Each unpack function reads the fields of the pack function with
- * the same name, in the same order; an invalid value sets in->bad.
+ * the same name, in the same order; an invalid value sets in->bad. The functions ..._record_pack()
+ * put a record together from the parts of the rooms: see conn/connection_record.h,
+ * pool/pool_record.h, state/session_record.h, prepared/prepared_record.h.
  */
 
 /* The state of the new process during the handover. */
@@ -66,45 +67,15 @@ struct sender {
 };
 
 /* handover_connection.c */
-/* The messages of a server's welcome; may be NULL. `like`: see welcome_of(). */
-static inline void handover_pack_welcome(struct bytes *out, struct welcome *welcome)
-{
-	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
-
-	pack_bool(out, welcome != NULL);
-	if (messages)
-		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL,
-			  bytes_size(messages));
-}
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like);
 /* Decides for each listener whether it stays in this process; called before anything is sent. */
 void listeners_decide(const struct world *world);
 /* Whether the connection can be handed over. */
 bool handover_includes(struct peer *peer);
 /* Send the statements that the record refers to, and pack the record. */
-void server_pack(struct sender *sender, struct bytes *out, const struct server *server);
-void client_pack(struct sender *sender, struct bytes *out, const struct client *client);
+void server_record_pack(struct sender *sender, struct bytes *out, const struct server *server);
+void client_record_pack(struct sender *sender, struct bytes *out, const struct client *client);
 /* Take the descriptor. */
-void server_unpack(struct unpack *in, struct handover *handover, int fd);
-void client_unpack(struct unpack *in, struct handover *handover, int fd);
-
-static inline void params_or_none_pack(struct bytes *out, const struct params_table *table,
-				       const struct params *set)
-{
-	pack_bool(out, set != NULL);
-	if (set)
-		params_pack(out, table, set);
-}
-static inline const struct params *params_or_none_unpack(struct unpack *in,
-							 struct params_table *table)
-{
-	const struct params *set;
-
-	if (!unpack_bool(in))
-		return NULL;
-	set = params_unpack(in, table);
-	in->bad |= !set;
-	return set;
-}
+void server_record_unpack(struct unpack *in, struct handover *handover, int fd);
+void client_record_unpack(struct unpack *in, struct handover *handover, int fd);
 
 #endif

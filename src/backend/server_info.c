@@ -389,3 +389,87 @@ const char *pool_login_error(const struct pool *pool)
 
 	return info ? info->failure.text : NULL;
 }
+
+/* ---- the handover ---- */
+
+static void welcome_pack(struct bytes *out, struct welcome *welcome)
+{
+	const struct bytes *messages = welcome ? welcome_messages(welcome) : NULL;
+
+	pack_bool(out, welcome != NULL);
+	if (messages)
+		pack_blob(out, bytes_size(messages) > 0 ? bytes_front(messages) : NULL,
+			  bytes_size(messages));
+}
+
+/* `like`: see welcome_of(). */
+static struct welcome *welcome_unpack(struct unpack *in, struct welcome *like)
+{
+	struct bytes messages = BYTES_EMPTY;
+	struct welcome *welcome;
+	const uint8_t *from;
+	size_t size;
+
+	if (!unpack_bool(in))
+		return NULL;
+	from = unpack_blob(in, &size);
+	if (in->bad)
+		return NULL;
+	bytes_append(&messages, from, size);
+	welcome = welcome_of(&messages, like);
+	in->bad |= !welcome;
+	return welcome;
+}
+
+void server_info_pack(struct bytes *out, const struct pool *pool, const struct params_table *table)
+{
+	const struct server_info *info = pool->server_cache;
+
+	pack_bool(out, info != NULL);
+	if (!info)
+		return;
+	params_pack(out, table, info->reported.defaults);
+	params_pack_bits(out, table, info->reported.known);
+	welcome_pack(out, info->reported.welcome);
+	pack_text(out, info->failure.text);
+	proven_secret_pack(out, info->proven.found);
+	proven_secret_pack(out, info->proven.shown);
+}
+
+void server_info_unpack(struct unpack *in, struct pool *pool, struct params_table *table)
+{
+	const struct params *defaults;
+	struct server_info *info;
+
+	if (!unpack_bool(in))
+		return;
+	info = server_info_get(pool, table);
+	defaults = params_unpack(in, table);
+	in->bad |= !info || !defaults;
+	if (in->bad) {
+		if (defaults)
+			params_drop(table, &defaults);
+		return;
+	}
+	params_replace(table, &info->reported.defaults, defaults);
+	info->reported.known = params_unpack_bits(in, table);
+	welcome_drop(&info->reported.welcome);
+	info->reported.welcome = welcome_unpack(in, NULL);
+	mem_free(info->failure.text);
+	info->failure.text = mem_copy_string(unpack_text(in));
+	proven_secret_unpack(in, &info->proven.found);
+	proven_secret_unpack(in, &info->proven.shown);
+}
+
+void server_welcome_pack(struct bytes *out, const struct server *s)
+{
+	welcome_pack(out, s->welcome);
+}
+
+void server_welcome_unpack(struct unpack *in, struct server *s)
+{
+	const struct server_info *info = s->pooled.pool->server_cache;
+
+	s->welcome = welcome_unpack(in, info ? info->reported.welcome : NULL);
+	in->bad |= !s->welcome;
+}

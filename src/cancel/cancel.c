@@ -490,7 +490,7 @@ void cancels_free(struct cancels **place)
 
 /* With session_link = login a server chooses the process number; a keyed hash prevents that it
    chooses the bucket. */
-bool cancel_enlist(struct client *c)
+static bool cancel_enlist(struct client *c)
 {
 	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid),
 		 c);
@@ -576,6 +576,29 @@ bool cancel_make_key(struct client *c, uint32_t pid)
 		}
 	} while (pid != 0 && cancel_find(w, pid, c->cancel_key, c->cancel_key_size));
 	return cancel_enlist(c);
+}
+
+void cancel_key_pack(struct bytes *out, const struct client *c)
+{
+	pack_bool(out, c->has_cancel_key);
+	bytes_append_u32(out, c->cancel_pid);
+	pack_blob(out, c->cancel_key, c->cancel_key_size);
+}
+
+void cancel_key_unpack(struct unpack *in, struct client *c)
+{
+	bool has_key = unpack_bool(in);
+	const uint8_t *key;
+	size_t size;
+
+	c->cancel_pid = unpack_u32(in);
+	key = unpack_blob(in, &size);
+	in->bad |= size > sizeof(c->cancel_key) || (has_key && size < CANCEL_KEY);
+	if (in->bad || !has_key)
+		return;
+	memcpy(c->cancel_key, key, size);
+	c->cancel_key_size = (uint8_t)size;
+	in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
 }
 
 /* ---- requests ---- */

@@ -25,8 +25,8 @@
 #include "auth/unknown.h"
 #include "backend/dial.h"
 #include "backend/keys.h"
-#include "backend/proven_secret.h"
 #include "backend/retire.h"
+#include "backend/server_info.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -34,8 +34,7 @@
 #include "conn/listening.h"
 #include "pg/build.h"
 #include "pool/admit.h"
-#include "pool/drain.h"
-#include "pool/role.h"
+#include "pool/pool_record.h"
 #include "relay/relay.h"
 
 #include <stdlib.h>
@@ -87,103 +86,6 @@ static struct bytes logins_of(const struct world *w)
 	return out;
 }
 
-/* Packs the evidence of hosts with roles, and the disabled hosts. */
-static void hosts_pack(struct bytes *out, const struct pools *pools)
-{
-	for (const struct host *host = pools->hosts; host; host = host->hh.next) {
-		if (!host->is_disabled && host->role_users == 0)
-			continue;
-		pack_bool(out, true);
-		pack_text(out, host->key);
-		pack_bool(out, host->is_disabled);
-		bytes_append_u8(out, (uint8_t)host->evidence.claim);
-		pack_i64(out, host->evidence.at);
-		bytes_append_u32(out, host->evidence.timeline);
-		pack_u64(out, host->evidence.position);
-		pack_i64(out, host->evidence.position_at);
-		pack_i64(out, host->evidence.position_heard);
-		bytes_append_u32(out, host->evidence.receiver);
-		bytes_append_u8(out, (uint8_t)host->following);
-		pack_u64(out, host->evidence.server_id);
-		pack_u64(out, host->evidence.system_id);
-		pack_i64(out, host->identified_at);
-		pack_bool(out, host->evidence.is_read_only);
-		pack_i64(out, host->changed_at);
-		pack_u64(out, host->errors);
-		pack_u64(out, host->changes);
-		pack_text(out, host->why);
-	}
-	pack_bool(out, false);
-}
-
-/* The evidence of a host that no database of this process lists is lost. */
-static void hosts_unpack(struct unpack *in, struct pools *pools)
-{
-	while (unpack_bool(in) && !in->bad) {
-		const char *key = unpack_text(in), *why;
-		struct host *host = key && strrchr(key, ':') ? host_hold(pools, key) : NULL;
-		bool is_disabled = unpack_bool(in);
-
-		in->bad |= !host;
-		if (!host)
-			return;
-		host->evidence.claim = unpack_u8(in);
-		host->evidence.at = unpack_i64(in);
-		host->evidence.timeline = unpack_u32(in);
-		host->evidence.position = unpack_u64(in);
-		host->evidence.position_at = unpack_i64(in);
-		host->evidence.position_heard = unpack_i64(in);
-		host->evidence.receiver = unpack_u32(in);
-		host->followed = unpack_u8(in);
-		host->evidence.server_id = unpack_u64(in);
-		host->evidence.system_id = unpack_u64(in);
-		host->identified_at = unpack_i64(in);
-		host->evidence.is_read_only = unpack_bool(in);
-		host->changed_at = unpack_i64(in);
-		host->errors = unpack_u64(in);
-		host->changes = unpack_u64(in);
-		why = unpack_text(in);
-		text_copy(host->why, HOST_WHY, why ? why : "");
-		in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 ||
-			   host->followed > FOLLOWING_DIVERGED ||
-			   (is_disabled && !host_restore_disabled(pools, key));
-		host_drop(host);
-	}
-}
-
-/* The last primary of a database: a host that has been the primary before it is refused. */
-static void roles_pack(struct bytes *out, const struct roles *roles)
-{
-	pack_text(out, roles && roles->last ? roles->last->key : NULL);
-	if (!roles || !roles->last)
-		return;
-	bytes_append_u32(out, roles->timeline);
-	pack_u64(out, roles->system);
-	pack_i64(out, roles->last_seen);
-	pack_i64(out, roles->changed_at);
-}
-
-static void roles_unpack(struct unpack *in, struct database *d, usec_t now)
-{
-	const char *key = unpack_text(in);
-	struct roles *roles = NULL;
-	uint32_t timeline;
-	uint64_t system;
-	usec_t last_seen, changed_at;
-
-	if (!key)
-		return;
-	timeline = unpack_u32(in);
-	system = unpack_u64(in);
-	last_seen = unpack_i64(in);
-	changed_at = unpack_i64(in);
-	in->bad |= !strrchr(key, ':') || last_seen < 0 || changed_at < 0;
-	if (!in->bad && d && roles_begin(d, now))
-		roles = d->roles;
-	if (!roles || !roles_restore(roles, key, timeline, system, last_seen, changed_at, now))
-		in->bad |= d != NULL;
-}
-
 static void world_pack(struct bytes *out, const struct world *w)
 {
 	struct bytes tls = tls_of(w), logins = logins_of(w);
@@ -191,8 +93,6 @@ static void world_pack(struct bytes *out, const struct world *w)
 	pack_u64(out, w->peers.last_id);
 	pack_u64(out, statements_last(w->statements));
 	pack_bool(out, w->listening.inherited);
-	pack_i64(out, w->pools->stats_at);
-	bytes_append_u32(out, w->pools->last_dedicated);
 	unknown_pack(out, w->logins.unknown);
 	pack_apart(out, &tls);
 	pack_apart(out, &logins);
@@ -200,19 +100,7 @@ static void world_pack(struct bytes *out, const struct world *w)
 	keys_pack(out, w->logins.secrets->keys);
 	keys_pack(out, w->logins.secrets->old_keys);
 	keys_pack(out, w->logins.secrets->found_keys);
-	LIST_EACH(node, &w->pools->drains) {
-		const struct drain *d = LIST_OBJECT(node, struct drain, node);
-
-		pack_bool(out, true);
-		bytes_append_u8(out, (uint8_t)d->of);
-		pack_text(out, d->name);
-		pack_i64(out, d->since);
-		pack_i64(out, d->until);
-		pack_u64(out, d->ended);
-		pack_bool(out, d->is_over);
-	}
-	pack_bool(out, false);
-	hosts_pack(out, w->pools);
+	pools_pack(out, w->pools);
 }
 
 static void world_unpack(struct unpack *in, struct handover *h)
@@ -227,8 +115,6 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	w->peers.last_id = unpack_u64(in);
 	statements_begin_behind(w->statements, unpack_u64(in));
 	w->listening.inherited = unpack_bool(in);
-	w->pools->stats_at = unpack_i64(in);
-	w->pools->last_dedicated = unpack_u32(in);
 	unknown_unpack(in, w->logins.unknown);
 	theirs = unpack_blob(in, &size);
 	h->tls_differs = differs(&tls, theirs, size);
@@ -238,25 +124,7 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	keys_unpack(in, w->logins.secrets->keys);
 	keys_unpack(in, w->logins.secrets->old_keys);
 	keys_unpack(in, w->logins.secrets->found_keys);
-	while (unpack_bool(in) && !in->bad) {
-		enum drain_of of = unpack_u8(in);
-		const char *name = unpack_text(in);
-		usec_t since = unpack_i64(in), until = unpack_i64(in);
-		struct drain *d = NULL;
-
-		in->bad |= of > DRAIN_OF_HOST || !name || since < 0 || until < since ||
-			   until - since > DRAIN_SECONDS_MOST * USEC;
-		if (!in->bad)
-			d = drain_begin(w->pools, of, name, since, until);
-		in->bad |= !d;
-		if (!d)
-			break;
-		d->ended = unpack_u64(in);
-		d->is_over = unpack_bool(in);
-		d->is_logged = true;
-	}
-	hosts_unpack(in, w->pools);
-	hosts_admit_anew(w->pools, w->now);
+	pools_unpack(in, w->pools, w->now);
 }
 
 /* ---- databases ---- */
@@ -276,57 +144,31 @@ static bool database_send(struct sender *s, const struct database *d)
 
 	pack_connection(&connection, d->conf);
 	pack_text(&out, d->name);
-	pack_bool(&out, d->disabled);
-	pack_bool(&out, d->served);
 	pack_apart(&out, &connection);
-#define X(name) \
-	pack_u64(&out, d->stats.total.name); \
-	pack_u64(&out, d->stats.newer.name); \
-	pack_u64(&out, d->stats.older.name);
-	STATS_EACH(X)
-#undef X
-	pack_i64(&out, d->stats.newer_at);
-	pack_i64(&out, d->stats.older_at);
-	pack_u64(&out, d->statements);
-	roles_pack(&out, d->roles);
+	database_pack(&out, d);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent;
 }
 
-static void database_unpack(struct unpack *in, struct handover *h)
+static void database_record_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
 	const char *name = unpack_text(in);
-	bool disabled = unpack_bool(in), served = unpack_bool(in);
 	size_t size;
 	const uint8_t *connection = unpack_blob(in, &size);
 	struct bytes ours = BYTES_EMPTY;
-	struct stats_history stats;
 	struct database *d, **more;
-	uint64_t statements;
 
-#define X(name) \
-	stats.total.name = unpack_u64(in); \
-	stats.newer.name = unpack_u64(in); \
-	stats.older.name = unpack_u64(in);
-	STATS_EACH(X)
-#undef X
-	stats.newer_at = unpack_i64(in);
-	stats.older_at = unpack_i64(in);
-	statements = unpack_u64(in);
 	in->bad |= !name || !connection;
 	if (in->bad)
 		return;
 	d = database_get(w->pools, name, true, w->now);
-	roles_unpack(in, d, w->now);
-	/* the database is not in this configuration, so its connections do not fit either */
-	if (!d)
+	database_unpack(in, d, w->now);
+	/* without `d` the database is not in this configuration, so its connections do not fit
+	   either */
+	if (!d || in->bad)
 		return;
-	d->disabled = disabled;
-	d->served = served;
-	d->stats = stats;
-	d->statements = statements;
 	pack_connection(&ours, d->conf);
 	if (!differs(&ours, connection, size) || d->is_console)
 		return;
@@ -341,33 +183,13 @@ static void database_unpack(struct unpack *in, struct handover *h)
 
 /* ---- pools ---- */
 
-struct welcome *handover_unpack_welcome(struct unpack *in, struct welcome *like)
-{
-	struct bytes messages = BYTES_EMPTY;
-	struct welcome *welcome;
-	const uint8_t *from;
-	size_t size;
-
-	if (!unpack_bool(in))
-		return NULL;
-	from = unpack_blob(in, &size);
-	if (in->bad)
-		return NULL;
-	bytes_append(&messages, from, size);
-	welcome = welcome_of(&messages, like);
-	in->bad |= !welcome;
-	return welcome;
-}
-
-static void pool_unpack(struct unpack *in, struct handover *h)
+static void pool_record_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
 	const char *database = unpack_text(in), *name = unpack_text(in), *host = unpack_text(in);
 	bool for_internal = unpack_bool(in), had_sessions = unpack_bool(in);
 	struct database *d = database ? database_get(w->pools, database, true, w->now) : NULL;
 	struct user *user = d && name ? user_get(w->pools, name) : NULL;
-	const struct params *defaults;
-	struct server_info *info;
 
 	h->pool = user ? pool_get(d, user, for_internal, w->now) : NULL;
 	if (h->pool && host)
@@ -390,34 +212,8 @@ static void pool_unpack(struct unpack *in, struct handover *h)
 	if (in->bad)
 		return;
 	h->mode_differs = had_sessions != (h->pool->allowed.mode == MODE_SESSION);
-	h->pool->login_failed = unpack_bool(in);
-	h->pool->login_failed_at = unpack_i64(in);
-	h->pool->login_failing_since = unpack_i64(in);
-	h->pool->login_failure = unpack_u8(in);
-	h->pool->logins_succeeded = unpack_bool(in);
-	h->pool->last_lifetime_close = unpack_i64(in);
-	h->pool->held_until = unpack_i64(in);
-	if (unpack_bool(in))
-		pool_reads_sequences(h->pool);
-	if (!unpack_bool(in))
-		return;
-	info = server_info_get(h->pool, w->params);
-	defaults = params_unpack(in, w->params);
-	in->bad |= !info || !defaults;
-	if (in->bad) {
-		if (defaults)
-			params_drop(w->params, &defaults);
-		return;
-	}
-	params_drop(w->params, &info->reported.defaults);
-	info->reported.defaults = defaults;
-	info->reported.known = params_unpack_bits(in, w->params);
-	welcome_drop(&info->reported.welcome);
-	info->reported.welcome = handover_unpack_welcome(in, NULL);
-	mem_free(info->failure.text);
-	info->failure.text = mem_copy_string(unpack_text(in));
-	proven_secret_unpack(in, &info->proven.found);
-	proven_secret_unpack(in, &info->proven.shown);
+	pool_unpack(in, h->pool);
+	server_info_unpack(in, h->pool, w->params);
 }
 
 /* ---- the walk ---- */
@@ -431,7 +227,7 @@ static bool client_send_away(struct sender *s, struct list *node)
 
 	if (!c || !handover_includes(&c->peer))
 		return true;
-	client_pack(s, &out, c);
+	client_record_pack(s, &out, c);
 	sent = !s->is_broken &&
 	       records_send(s->to, HANDOVER_CLIENT, &out, c->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
@@ -447,7 +243,7 @@ static bool server_send_away(struct sender *s, struct list *node)
 
 	if (!handover_includes(&server->peer))
 		return true;
-	server_pack(s, &out, server);
+	server_record_pack(s, &out, server);
 	sent = !s->is_broken &&
 	       records_send(s->to, HANDOVER_SERVER, &out, server->peer.stream.fd, s->patience);
 	bytes_wipe(&out);
@@ -469,8 +265,6 @@ static bool list_send(struct sender *s, const struct list *list, bool backwards,
 static bool pool_send(struct sender *s, const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;
-	struct params_table *table = s->statements.world->params;
-	const struct server_info *info = pool->server_cache;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -481,23 +275,8 @@ static bool pool_send(struct sender *s, const struct pool *pool)
 	   clients */
 	pack_bool(&out, forced && strcmp(forced, pool->user->name) != 0);
 	pack_bool(&out, pool->allowed.mode == MODE_SESSION);
-	pack_bool(&out, pool->login_failed);
-	pack_i64(&out, pool->login_failed_at);
-	pack_i64(&out, pool->login_failing_since);
-	bytes_append_u8(&out, pool->login_failure);
-	pack_bool(&out, pool->logins_succeeded > 0);
-	pack_i64(&out, pool->last_lifetime_close);
-	pack_i64(&out, pool->held_until);
-	pack_bool(&out, pool->reads_sequences);
-	pack_bool(&out, info != NULL);
-	if (info) {
-		params_pack(&out, table, info->reported.defaults);
-		params_pack_bits(&out, table, info->reported.known);
-		handover_pack_welcome(&out, info->reported.welcome);
-		pack_text(&out, info->failure.text);
-		proven_secret_pack(&out, info->proven.found);
-		proven_secret_pack(&out, info->proven.shown);
-	}
+	pool_pack(&out, pool);
+	server_info_pack(&out, pool, s->statements.world->params);
 	sent = records_send(s->to, HANDOVER_POOL, &out, -1, s->patience);
 	bytes_wipe(&out);
 	return sent &&
@@ -648,21 +427,21 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 		record_statement_unpack(in, &h->statements);
 		return;
 	case HANDOVER_DATABASE:
-		database_unpack(in, h);
+		database_record_unpack(in, h);
 		return;
 	case HANDOVER_POOL:
-		pool_unpack(in, h);
+		pool_record_unpack(in, h);
 		return;
 	case HANDOVER_UNAUTHENTICATED:
 		h->pool = NULL;
 		h->no_place = REASON_NONE;
 		return;
 	case HANDOVER_SERVER:
-		server_unpack(in, h, r->fd);
+		server_record_unpack(in, h, r->fd);
 		h->counts.servers++;
 		return;
 	case HANDOVER_CLIENT:
-		client_unpack(in, h, r->fd);
+		client_record_unpack(in, h, r->fd);
 		h->counts.clients++;
 		return;
 	case HANDOVER_END:

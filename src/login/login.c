@@ -548,3 +548,22 @@ void login_proven(struct client *c)
 	else
 		login_welcome(c);
 }
+
+/* ---- the handover ---- */
+
+void login_pack(struct bytes *out, const struct client *c)
+{
+	pack_i64(out, c->login_since);
+	pack_bool(out, c->login->ssl_asked);
+	pack_bool(out, c->login->gss_asked);
+}
+
+void login_unpack(struct unpack *in, struct client *c)
+{
+	c->login_since = c->last_active = c->pooled.since = unpack_i64(in);
+	in->bad |= !login_begin(c);
+	if (in->bad)
+		return;
+	c->login->ssl_asked = unpack_bool(in);
+	c->login->gss_asked = unpack_bool(in);
+}

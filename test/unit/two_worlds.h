@@ -105,26 +105,26 @@ static inline bool take_n(void (*unpack)(struct unpack *, struct handover *, int
 static inline void pack_client(void)
 {
 	bytes_consume(&record, bytes_size(&record));
-	client_pack(&sender, &record, client);
+	client_record_pack(&sender, &record, client);
 	CHECK(!record.failed);
 }
 
 static inline void pack_server(void)
 {
 	bytes_consume(&record, bytes_size(&record));
-	server_pack(&sender, &record, server);
+	server_record_pack(&sender, &record, server);
 	CHECK(!record.failed);
 }
 
 /* NULL: the record is invalid. */
 static inline struct client *take_client(void)
 {
-	return take_n(client_unpack, bytes_size(&record)) ? last_client() : NULL;
+	return take_n(client_record_unpack, bytes_size(&record)) ? last_client() : NULL;
 }
 
 static inline struct server *take_server(void)
 {
-	return take_n(server_unpack, bytes_size(&record)) ? last_server() : NULL;
+	return take_n(server_record_unpack, bytes_size(&record)) ? last_server() : NULL;
 }
 
 #endif

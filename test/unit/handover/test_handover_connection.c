@@ -108,69 +108,6 @@ TEST(console_client)
 
 /* ---- received clients ---- */
 
-TEST(client_fields_are_handed_over)
-{
-	struct client *took;
-
-	REQUIRE(begin());
-	client->login_since = 11;
-	client->last_active = 12;
-	client->query_started = 13;
-	client->transaction_started = 14;
-	client->pooled.since = 15;
-	client->peer.connected_at = 16;
-	client->peer.request_at = 17;
-	client->minor = 2;
-	client->pooled.notified = true;
-	client->in_transaction = true;
-	client->may_show = true;
-	client->collects = 12345;
-	pack_client();
-	took = take_client();
-	REQUIRE(took);
-	CHECK_INT(took->pooled.state, CLIENT_IDLE);
-	CHECK_INT(took->peer.id, client->peer.id);
-	CHECK(took->peer.is_client && took->pooled.pool == taking->pool);
-	CHECK_TEXT(took->pooled.login_user->name, "u");
-	CHECK_INT(took->login_since, 11);
-	CHECK_INT(took->last_active, 12);
-	CHECK_INT(took->query_started, 13);
-	CHECK_INT(took->transaction_started, 14);
-	CHECK_INT(took->pooled.since, 15);
-	CHECK_INT(took->peer.connected_at, 16);
-	CHECK_INT(took->peer.request_at, 17);
-	CHECK_INT(took->minor, 2);
-	CHECK(took->pooled.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
-	CHECK_INT(took->collects, 12345);
-	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
-	/* a cancel request with the client's old key finds the client */
-	CHECK(took->has_cancel_key && took->cancel_pid == client->cancel_pid && took->cancel_key_size == client->cancel_key_size);
-	CHECK(cancel_find(fresh.world, client->cancel_pid, client->cancel_key, client->cancel_key_size) == took);
-	client->in_transaction = false;
-	worlds_close();
-}
-
-TEST(queued_client)
-{
-	struct house_end *other_near, *other_far;
-	struct client *took;
-
-	worlds_open(INI);
-	REQUIRE(whole_in_transaction(&other_near, &other_far));
-	client = whole_login(&near);
-	REQUIRE(client);
-	whole_query(near, "one");
-	REQUIRE(client->pooled.state == CLIENT_WAITING);
-	take_pool();
-	pack_client();
-	took = take_client();
-	REQUIRE(took);
-	CHECK_INT(took->pooled.state, CLIENT_WAITING);
-	CHECK_INT(bytes_size(&took->peer.held), bytes_size(&client->peer.held));
-	CHECK(memcmp(bytes_front(&took->peer.held), bytes_front(&client->peer.held), bytes_size(&took->peer.held)) == 0);
-	worlds_close();
-}
-
 TEST(linked_client)
 {
 	struct server *took_server;
@@ -240,47 +177,13 @@ TEST(authenticated_client_requires_a_pool)
 	worlds_close();
 }
 
-TEST(duplicate_cancel_key_is_refused)
-{
-	struct client *took;
-
-	REQUIRE(begin());
-	pack_client();
-	took = take_client();
-	REQUIRE(took);
-	CHECK(!take_client());
-	worlds_close();
-}
-
-TEST(short_cancel_key_is_refused)
-{
-	REQUIRE(begin());
-	client->cancel_key_size = 3;
-	pack_client();
-	client->cancel_key_size = CANCEL_KEY;
-	CHECK(!take_client());
-	worlds_close();
-}
-
-TEST(unsent_bytes_are_kept)
-{
-	REQUIRE(begin());
-	bytes_append_text(&client->peer.stream.out, "rest");
-	pack_client();
-	bytes_free(&client->peer.stream.out);
-	REQUIRE(take_client());
-	CHECK_INT(taking->unsent_count, 1);
-	CHECK_INT(bytes_size(&last_client()->peer.stream.out), 0);
-	worlds_close();
-}
-
 /* Each truncated record is refused, and everything is undone. */
 TEST(truncated_client_record)
 {
 	REQUIRE(begin());
 	pack_client();
 	for (size_t n = 0; n < bytes_size(&record); n++) {
-		if (take_n(client_unpack, n))
+		if (take_n(client_record_unpack, n))
 			UNIT_FAIL("%zu bytes are taken", n);
 		taken_undo();
 		take_pool();
@@ -294,7 +197,7 @@ TEST(client_without_a_pool)
 	REQUIRE(begin());
 	pack_client();
 	taking->no_place = REASON_DATABASE_REMOVED;
-	CHECK(take_n(client_unpack, bytes_size(&record)));
+	CHECK(take_n(client_record_unpack, bytes_size(&record)));
 	CHECK(!last_client());
 	CHECK_INT(taking->rejected_count, 1);
 	worlds_close();
@@ -342,79 +245,6 @@ TEST(server_being_opened)
 }
 
 /* ---- received servers ---- */
-
-TEST(server_fields_are_handed_over)
-{
-	struct server *took;
-
-	REQUIRE(begin_idle());
-	server->pooled.since = 11;
-	server->pooled.opened = 12;
-	server->batch = 13;
-	server->session.unknown = UNKNOWN_SEQUENCES;
-	server->session.doubts = FACT_ROLE;
-	server->session.was_reset = true;
-	server->session.changes = CHANGES_MEANING;
-	server->session.roles_prepared = true;
-	server->session.unproven_by = 16;
-	server->session.values_of = 17;
-	server->minor = 2;
-	server->told_pid = 14;
-	server->task_since = 15;
-	pack_server();
-	took = take_server();
-	REQUIRE(took);
-	CHECK_INT(took->pooled.state, SERVER_IDLE);
-	CHECK(took->pooled.pool == taking->pool && !taking->server);
-	CHECK_INT(took->peer.id, server->peer.id);
-	CHECK_INT(took->pooled.since, 11);
-	CHECK_INT(took->pooled.opened, 12);
-	CHECK_INT(took->batch, 13);
-	CHECK_INT(took->session.unknown, UNKNOWN_SEQUENCES);
-	CHECK_INT(took->session.unproven_by, 16);
-	CHECK_INT(took->session.values_of, 17);
-	CHECK_INT(took->session.doubts, FACT_ROLE);
-	CHECK(took->session.was_reset && took->session.changes == CHANGES_MEANING && took->session.roles_prepared);
-	CHECK(!took->session.text_was_cut && !took->session.plain_set && !took->needs_reset && !took->said_fatal);
-	CHECK_INT(took->minor, 2);
-	CHECK_INT(took->status, 'I');
-	CHECK_INT(took->backend_pid, BACKEND_PID);
-	CHECK_INT(took->told_pid, 14);
-	CHECK_INT(took->task_since, 15);
-	CHECK_INT(took->pooled.close_reason, REASON_NONE);
-	CHECK(took->cancel_key_size == strlen(BACKEND_KEY) && memcmp(took->cancel_key, BACKEND_KEY, took->cancel_key_size) == 0);
-	REQUIRE(took->address);
-	CHECK(took->address->size == server->address->size && memcmp(&took->address->u, &server->address->u, took->address->size) == 0);
-	CHECK(took->welcome && took->welcome != server->welcome);
-	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
-	CHECK_TEXT(params_get(took->first_params, params_index(fresh.world->params, "TimeZone")), "UTC");
-	CHECK(took->session.reported == server->session.reported && took->session.reported != 0);
-	CHECK_INT(taking->pool->server_count[SERVER_IDLE], 1);
-	/* its notifications are found */
-	CHECK(HASH_HAS(by_backend_pid, took));
-	server->session.doubts = 0;
-	server->session.unknown = 0;
-	server->session.unproven_by = 0;
-	worlds_close();
-}
-
-TEST(server_in_a_transaction)
-{
-	struct server *took;
-
-	REQUIRE(begin_in_transaction());
-	whole.holds_answers = true;
-	whole_query(near, "one");
-	pack_server();
-	took = take_server();
-	REQUIRE(took);
-	/* the server waits for its client, and its ledger is kept */
-	CHECK(taking->server == took);
-	CHECK_INT(took->pooled.state, SERVER_IDLE);
-	CHECK_INT(took->status, 'T');
-	CHECK_INT(ledger_depth(&took->ledger), 1);
-	worlds_close();
-}
 
 TEST(server_under_test)
 {
@@ -513,16 +343,6 @@ TEST(server_of_a_replication_client)
 	worlds_close();
 }
 
-TEST(invalid_transaction_status)
-{
-	REQUIRE(begin_idle());
-	server->status = 'X';
-	pack_server();
-	server->status = 'I';
-	CHECK(!take_server());
-	worlds_close();
-}
-
 TEST(invalid_task)
 {
 	static const struct server_task foreign = { .states = TASK_IN(IDLE) };
@@ -550,13 +370,13 @@ TEST(server_without_a_pool)
 	REQUIRE(begin_idle());
 	pack_server();
 	taking->no_place = REASON_DATABASE_REMOVED;
-	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(take_n(server_record_unpack, bytes_size(&record)));
 	CHECK(!last_server() && !taking->in_message);
 	CHECK_INT(taking->rejected_count, 1);
 	server->peer.passing = 5;
 	pack_server();
 	server->peer.passing = 0;
-	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(take_n(server_record_unpack, bytes_size(&record)));
 	CHECK(taking->in_message);
 	CHECK_INT(taking->rejected_count, 2);
 	/* the rest of the message is discarded */
@@ -565,7 +385,7 @@ TEST(server_without_a_pool)
 	pack_server();
 	server->peer.passing = 0;
 	server->peer.passing_dropped = false;
-	CHECK(take_n(server_unpack, bytes_size(&record)));
+	CHECK(take_n(server_record_unpack, bytes_size(&record)));
 	CHECK(!taking->in_message);
 	worlds_close();
 }
@@ -576,7 +396,7 @@ TEST(truncated_server_record)
 	REQUIRE(begin_idle());
 	pack_server();
 	for (size_t n = 0; n < bytes_size(&record); n++) {
-		if (take_n(server_unpack, n))
+		if (take_n(server_record_unpack, n))
 			UNIT_FAIL("%zu bytes are taken", n);
 		taken_undo();
 		take_pool();
@@ -593,7 +413,7 @@ TEST(out_of_memory)
 		bool taken;
 
 		whole_memory_ends(more);
-		taken = take_n(server_unpack, bytes_size(&record));
+		taken = take_n(server_record_unpack, bytes_size(&record));
 		if (whole_memory_is_back() == 0) {
 			CHECK(taken);
 			break;
@@ -649,35 +469,6 @@ TEST(listener_with_a_pending_query_delays_the_hand_over)
 	list_append(&listener->movers, &client->session->notify_client->moving);
 	CHECK(!handover_is_calm(whole.world));
 	list_remove(&client->session->notify_client->moving);
-	worlds_close();
-}
-
-TEST(listener_and_channels_are_handed_over)
-{
-	const struct notify_client *took;
-
-	REQUIRE(begin_listening());
-	pack_server();
-	REQUIRE(take_server());
-	CHECK_INT(last_server()->pooled.state, SERVER_LISTENING);
-	/* a pool has one listener */
-	CHECK(!take_server());
-	taken_undo();
-	take_pool();
-	bytes_append(&client->session->notify_client->pending, "A", 1);
-	pack_client();
-	bytes_free(&client->session->notify_client->pending);
-	REQUIRE(take_client());
-	took = last_client()->session->notify_client;
-	CHECK(last_client()->hears && took->step == NOTIFY_RESTS);
-	CHECK_INT(bytes_size(&took->pending), 1);
-	CHECK_TEXT(LIST_OBJECT(list_first(&took->subscriptions), struct subscription, of_client)->channel->name, "c");
-	for (size_t n = 0; n < bytes_size(&record); n++) {
-		taken_undo();
-		take_pool();
-		if (take_n(client_unpack, n))
-			UNIT_FAIL("%zu bytes are taken", n);
-	}
 	worlds_close();
 }
 

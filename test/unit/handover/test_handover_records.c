@@ -298,16 +298,4 @@ TEST(failed_channel)
 	end();
 }
 
-/* ---- the welcome ---- */
-
-TEST(parameters_without_a_server)
-{
-	struct unpack in;
-
-	handover_pack_welcome(&record, NULL);
-	in = unpack_of(bytes_front(&record), bytes_size(&record));
-	CHECK(!handover_unpack_welcome(&in, NULL) && unpack_is_done(&in));
-	bytes_free(&record);
-}
-
 UNIT_MAIN
