@@ -12,13 +12,15 @@ struct peer_line;
 struct cancels {
 	/* uthash: clients by the process number of their cancel key */
 	struct client *by_pid;
-	/* uthash: requests for other poolers of the group; see cancel.c */
+	/* uthash: requests for other poolers of the group; see peers.c */
 	struct peer_line *lines;
 	/* processes that were replaced and still have clients; see predecessors.c */
 	struct list predecessors;
 };
 /* There must be no clients. */
 void cancels_free(struct cancels **cancels);
+
+/* ---- keys: cancel_key.c ---- */
 
 /* Gives the client a cancel key with this process number; 0: a random number. False: no memory or
    no randomness. */
@@ -34,6 +36,9 @@ struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_
 /* Returns the client with this process number, above SERVER_PID_MOST: no other one has it. NULL: no
    such client. */
 struct client *cancel_find_pid(const struct world *world, uint32_t pid);
+
+/* ---- requests: cancel.c ---- */
+
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send,
@@ -56,7 +61,7 @@ void cancel_query_over(struct server *target);
 void cancel_forget_client(struct client *client);
 void cancel_forget_server(struct server *server);
 
-/* ---- other poolers of the group ([peers]) ---- */
+/* ---- other poolers of the group ([peers]): peers.c ---- */
 
 /* The first two bytes of the secret of a cancel key, if peer_id is set: 14 bits peer_id, 2 bits for
    the number of hops left. */

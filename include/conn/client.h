@@ -108,7 +108,7 @@ struct client {
 	uint8_t cancel_key[CANCEL_KEY_LONG];
 	/* monotonic, in seconds: end of its last wait for a server; see `waited` */
 	uint32_t waited_at;
-	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel/cancel.c) */
+	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel_key.c) */
 	uint8_t console_state;		/* enum console_state; written by admin/console.c */
 	uint8_t replication;		/* enum pg_replication, from the start-up packet */
 	union {

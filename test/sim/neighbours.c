@@ -1,5 +1,5 @@
 /*
- * Other poolers of the group as seen by this one: cancel requests go to them, and they close the connection after processing (cancel/cancel.c).
+ * Other poolers of the group as seen by this one: cancel requests go to them, and they close the connection after processing (cancel/peers.c).
  *
  * Each key is drawn for one request, so the expected request is known: a client sent it to this peer number, with one more hop left; and it arrives
  * once. client.c checks that the canceller is answered in any case.

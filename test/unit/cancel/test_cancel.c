@@ -1,4 +1,4 @@
-/* Cancel requests: matching of keys, and clients without a running query. test/wire/test_cancel.py has the requests. */
+/* Cancel requests of clients without a running query. test/wire/test_cancel.py has the requests. */
 #include "cancel/cancel.h"
 
 #include "unit.h"
@@ -60,54 +60,6 @@ static void count_from_here(void)
 }
 
 #define CHECK_ENDED(reason, times) CHECK_INT(whole.world->pools->ended[reason] - counted_before[reason], times)
-
-/* ---- keys ---- */
-
-TEST(each_client_has_its_own_cancel_key)
-{
-	struct house_end *other_end;
-	struct client *other;
-
-	REQUIRE(begin());
-	other = whole_login(&other_end);
-	REQUIRE(other);
-	CHECK(client->cancel_pid != 0 && client->cancel_pid <= INT32_MAX && other->cancel_pid != client->cancel_pid);
-	CHECK_INT(client->cancel_key_size, CANCEL_KEY);
-	CHECK(cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY) == client);
-	CHECK(cancel_find(whole.world, other->cancel_pid, other->cancel_key, CANCEL_KEY) == other);
-	CHECK(!cancel_find(whole.world, client->cancel_pid, other->cancel_key, CANCEL_KEY));
-	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY - 1));
-	CHECK(!cancel_find(whole.world, client->cancel_pid + 1, client->cancel_key, CANCEL_KEY));
-	end();
-}
-
-/* With session_link = login, servers of several machines may have the same process ID. */
-TEST(clients_with_the_same_process_id)
-{
-	struct client *others[3];
-	struct house_end *e;
-
-	REQUIRE(begin());
-	for (int i = 0; i < 3; i++) {
-		others[i] = whole_login(&e);
-		REQUIRE(others[i]);
-		cancel_forget_client(others[i]);
-		CHECK(cancel_make_key(others[i], 4711));
-		CHECK_INT(others[i]->cancel_pid, 4711);
-	}
-	for (int i = 0; i < 3; i++)
-		CHECK(cancel_find(whole.world, 4711, others[i]->cancel_key, others[i]->cancel_key_size) == others[i]);
-	end();
-}
-
-TEST(key_is_removed_with_its_client)
-{
-	REQUIRE(begin());
-	cancel_forget_client(client);
-	CHECK(!client->has_cancel_key);
-	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, client->cancel_key_size));
-	end();
-}
 
 /* ---- requests ---- */
 

@@ -1,0 +1,91 @@
+/*
+ * Cancel keys: each client has its own, a request finds the client by it, and it is the same in another process after a handover.
+ */
+#include "cancel/cancel.h"
+#include "two_worlds.h"
+#include "unit.h"
+#include "whole.h"
+
+#define INI WHOLE_INI("pool_size=1", "")
+
+static bool begin(void)
+{
+	worlds_open(INI);
+	client = whole_login(&near);
+	if (!client)
+		return false;
+	take_pool();
+	return true;
+}
+
+TEST(each_client_has_its_own_cancel_key)
+{
+	struct house_end *end;
+	struct client *other;
+
+	REQUIRE(begin());
+	other = whole_login(&end);
+	REQUIRE(other);
+	CHECK(client->cancel_pid != 0 && client->cancel_pid <= INT32_MAX && other->cancel_pid != client->cancel_pid);
+	CHECK_INT(client->cancel_key_size, CANCEL_KEY);
+	CHECK(cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY) == client);
+	CHECK(cancel_find(whole.world, other->cancel_pid, other->cancel_key, CANCEL_KEY) == other);
+	CHECK(!cancel_find(whole.world, client->cancel_pid, other->cancel_key, CANCEL_KEY));
+	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY - 1));
+	CHECK(!cancel_find(whole.world, client->cancel_pid + 1, client->cancel_key, CANCEL_KEY));
+	worlds_close();
+}
+
+/* With session_link = login, servers of several machines may have the same process ID. */
+TEST(clients_with_the_same_process_id)
+{
+	struct client *others[3];
+	struct house_end *e;
+
+	REQUIRE(begin());
+	for (int i = 0; i < 3; i++) {
+		others[i] = whole_login(&e);
+		REQUIRE(others[i]);
+		cancel_forget_client(others[i]);
+		CHECK(cancel_make_key(others[i], 4711));
+		CHECK_INT(others[i]->cancel_pid, 4711);
+	}
+	for (int i = 0; i < 3; i++)
+		CHECK(cancel_find(whole.world, 4711, others[i]->cancel_key, others[i]->cancel_key_size) == others[i]);
+	worlds_close();
+}
+
+TEST(key_is_removed_with_its_client)
+{
+	REQUIRE(begin());
+	cancel_forget_client(client);
+	CHECK(!client->has_cancel_key);
+	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, client->cancel_key_size));
+	worlds_close();
+}
+
+/* ---- the handover ---- */
+
+TEST(duplicate_cancel_key_is_refused)
+{
+	struct client *took;
+
+	REQUIRE(begin());
+	pack_client();
+	took = take_client();
+	REQUIRE(took);
+	CHECK(!take_client());
+	worlds_close();
+}
+
+TEST(short_cancel_key_is_refused)
+{
+	REQUIRE(begin());
+	client->cancel_key_size = 3;
+	pack_client();
+	client->cancel_key_size = CANCEL_KEY;
+	CHECK(!take_client());
+	worlds_close();
+}
+
+UNIT_MAIN
