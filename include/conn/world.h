@@ -76,7 +76,7 @@ struct watchers;		/* watch/watcher.h */
 /* The clients that a shutdown waits for, in ascending order of urgency. */
 enum world_drain { DRAIN_OFF, DRAIN_WAIT_CLIENTS, DRAIN_WAIT_SERVERS, DRAIN_NOW };
 
-/* The TLS contexts of a configuration (core/world.h); each is held. */
+/* The TLS contexts of a configuration (core/tls_setup.h); each is held. */
 struct tls_contexts {
 	struct tls_context *clients, *servers;	/* NULL: TLS is off */
 	/* of a database with values of its own: see conf_server_tls() */

@@ -19,19 +19,8 @@ void world_free(struct world **world);
 /* Applies a new snapshot. First prepares everything that may fail (TLS contexts, user list). False
    with problems: nothing changed. */
 bool world_reconfigure(struct world *world, struct conf *conf, struct conf_problems *problems);
-/* Makes the TLS contexts of a configuration. A context that needs no change is the same object as
-   in `old`; with sslmode disable it is NULL. If a context cannot be made, an error is added and the
-   context of `old` stays; with `may_keep` this is a warning if there is one. `fresh` is zero
-   before. */
-void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *old,
-		       const struct conf *conf, bool may_keep, struct conf_problems *problems);
-/* Drops the contexts; *contexts is zero then. */
-void tls_contexts_drop(struct tls_contexts *contexts);
-
 /* Writes world->queries.durations. */
 void world_set_durations(struct world *world);
-/* The settings client_tls_... */
-struct tls_config tls_config_of_clients(const struct settings *settings);
 
 /* Functions that lower rooms call: events of connections (dispatch.c), and decisions of the pool
    (policy.c). */

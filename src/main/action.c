@@ -19,6 +19,7 @@
 #include "base/text.h"
 #include "conf/check.h"
 #include "conf/value.h"
+#include "core/tls_setup.h"
 #include "core/world.h"
 #include "main/daemon.h"
 #include "net/address.h"

@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "core/world.h"
+#include "core/tls_setup.h"
 #include "net/listen.h"
 #include "net/tls.h"
 

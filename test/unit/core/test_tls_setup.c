@@ -2,7 +2,7 @@
  * From settings to TLS contexts: the verification in each sslmode, the settings of each context, and the effect of a change or an error on the
  * contexts in use.
  */
-#include "core/world.h"
+#include "core/tls_setup.h"
 #include "net/tls_context.h"
 
 #include "net/certs.h"
