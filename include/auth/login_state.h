@@ -124,7 +124,7 @@ static inline void login_step_took(struct client *c)
 		*took = (uint8_t)latency_bucket((usec_t)latency_bucket_value(*took) +
 						c->peer.world->now - c->login->step_since);
 }
-/* The only writer of login->step (client_address.c): asserts that the table allows the move. */
+/* The only writer of login->step (login_state.c): asserts that the table allows the move. */
 void login_step_to(struct client *client, enum login_step step);
 /* Returns the reason of the client's delayed refusal; `otherwise` if there is none. */
 static inline enum close_reason refusal_or(const struct client *c, enum close_reason otherwise)

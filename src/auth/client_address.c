@@ -1,6 +1,6 @@
 /*
  * Addresses of clients: the logins in progress at each, and which login ends when there are too
- * many; failed logins, and the delay of their refusals.
+ * many. Failed logins: see refusal.c.
  *
  * Every client that can reach the port can open connections and not log in. Such a client takes a
  * descriptor and a place of max_client_conn until client_login_timeout is over. Therefore the
@@ -21,13 +21,10 @@
  * last client, a site with its last address. A site is in the list for its login_count, and an
  * address with logins is in the list of its site.
  */
-#include "auth/client_address.h"
+#include "auth/inside.h"
 
 #include "auth/login_state.h"
 #include "base/assert.h"
-#include "base/log.h"
-#include "base/state.h"
-#include "pg/password.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -40,14 +37,6 @@
 #define SITE_OF_UIDS 2			/* 65,536 of them */
 #define EXAMINED_MOST 16		/* candidates to end that are examined in each list */
 #define SILENT_MOST USEC
-
-/* failures */
-#define FORGOTTEN (600 * USEC)
-#define FIRST_DELAY (USEC / 10)
-#define NAME_HASHED 1024		/* bytes; longer names do not pass the start-up packet */
-#define FREE_OF_USER 2
-#define FREE_OF_ADDRESS 20
-#define REFUSALS_MOST 256
 
 /* ---- addresses ---- */
 
@@ -65,7 +54,7 @@ static bool has_network(const uint8_t ip[16])
 	return memcmp(ip, zeros, sizeof(zeros)) != 0 && !is_link_local(ip);
 }
 
-static void address_key_of(struct address_key *key, const struct brief_address *a)
+void address_key_of(struct address_key *key, const struct brief_address *a)
 {
 	static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
@@ -168,7 +157,7 @@ void client_addresses_free(struct client_addresses **place)
 }
 
 /* A client has no pointer to its address, which would be 16 bytes of every idle client. */
-static struct client_address *client_address_of(const struct client *c)
+struct client_address *client_address_of(const struct client *c)
 {
 	struct client_address *o = NULL;
 	struct address_key key;
@@ -257,44 +246,13 @@ static void count_login(struct client_addresses *all, struct client_address *o, 
 			    &site->node);
 }
 
-/* ---- the steps of a login ---- */
-
-/* client_names() relies on it */
-_Static_assert(offsetof(struct login, names) == 0, "the names come first");
-
-#define L(id) (1u << LOGIN_##id)
-static const struct state_row address_limit_steps[] = {
-#define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = { moves, NULL },
-#include "tbl/login_step.tbl"
-#undef LOGIN_STEP
-};
-#undef L
-#define STEPS (sizeof(address_limit_steps) / sizeof(address_limit_steps[0]))
-
-static const enum { CLIENT, OTHERS } waits_for[STEPS] = {
-#define LOGIN_STEP(id, waits_for, part, moves) [LOGIN_##id] = waits_for,
-#include "tbl/login_step.tbl"
-#undef LOGIN_STEP
-};
-
-/* Keeps the list of logins that wait for their client in the order of their waiting time. */
-static void list_if_waited_for(struct client *c)
+void client_address_step(struct client *c)
 {
 	struct login *l = c->login;
 
 	list_remove(&l->waited_for_node);
-	if (l->address && l->address->is_bounded && waits_for[l->step] == CLIENT)
+	if (l->address && l->address->is_bounded && login_waits_for_client(l))
 		list_append(&c->peer.world->logins.addresses->waited_for, &l->waited_for_node);
-}
-
-void login_step_to(struct client *c, enum login_step step)
-{
-	struct login *l = c->login;
-
-	login_step_took(c);
-	l->step = (enum login_step)state_move(address_limit_steps, STEPS, l->step, step);
-	l->step_since = c->peer.world->now;
-	list_if_waited_for(c);
 }
 
 bool client_address_enter(struct client *c)
@@ -318,20 +276,8 @@ bool client_address_enter(struct client *c)
 	list_append(&o->logins, &c->login->address_node);
 	count_login(all, o, +1);
 	c->login->step_since = c->peer.world->now;
-	list_if_waited_for(c);
+	client_address_step(c);
 	return true;
-}
-
-/* The login does not wait for its refusal any longer. */
-static void refusal_forget(struct client *c)
-{
-	struct login *l = c->login;
-
-	if (list_is_empty(&l->refusal_node))
-		return;
-	list_remove(&l->refusal_node);
-	c->peer.world->logins.addresses->refused_count--;
-	client_address_of(c)->refused--;
 }
 
 void client_address_login_over(struct client *c)
@@ -386,87 +332,7 @@ void client_address_set_administrator(struct client *c)
 	c->is_admin = true;
 }
 
-/* ---- failed logins ---- */
-
-/*
- * Guessing passwords over the network must be slow for the attacker, and only for the attacker.
- * Therefore refusals are delayed, never a request or a success: a client with the correct password
- * logs in at once, whatever other clients of its address have done. The first failures of a user at
- * an address are reported at once, because users mistype; the next ones after 0.1 s, 0.2 s, 0.4 s
- * and so on up to login_failure_delay. The address is counted over all users too, with more
- * failures before the first delay, so that trying one password with many names is slow as well.
- * Failures are counted by name whether the user exists or not.
- *
- * A client that waits for its refusal takes only a descriptor: its messages are discarded, it is
- * closed first when room is needed, and at most REFUSALS_MOST clients wait; the oldest is refused
- * at once when there are more. An attacker that does not wait for the refusal has to make new
- * connections, and the number of logins in progress is limited.
- *
- * The counts are a cache of fixed size: a keyed digest of address and user selects the set, and the
- * row with the oldest failure is replaced. A row expires when there was no failure for FORGOTTEN. A
- * restart clears the counts.
- */
-
-/* Returns how long the n-th failure delays its refusal if the first `free` failures do not; at most
-   `most`. */
-static usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
-{
-	usec_t delay = FIRST_DELAY;
-
-	if (n <= free)
-		return 0;
-	for (n -= free + 1; n > 0 && delay < most; n--)
-		delay *= 2;
-	return delay < most ? delay : most;
-}
-
-static bool is_remembered(const struct failure *f, usec_t now)
-{
-	return f->last > 0 && now - f->last < FORGOTTEN;
-}
-
-/* Returns the row of this address and user, or else the row to replace, with another tag. `user`
-   NULL: the address as a whole. NULL: no digest. */
-static struct failure *find_row(const struct world *w, const struct address_key *key,
-				const char *user, uint64_t *tag)
-{
-	uint8_t text[sizeof(*key) + 1 + NAME_HASHED], digest[SHA256_SIZE];
-	size_t length = user ? strnlen(user, NAME_HASHED) : 0;
-	struct failure *set, *oldest;
-
-	memcpy(text, key, sizeof(*key));
-	text[sizeof(*key)] = user != NULL;
-	if (length > 0)
-		memcpy(text + sizeof(*key) + 1, user, length);
-	if (!digest_hmac_sha256(w->seed, sizeof(w->seed), text, sizeof(*key) + 1 + length, digest))
-		return NULL;
-	memcpy(tag, digest, sizeof(*tag));
-	oldest = set = w->logins.addresses->failures[digest[sizeof(*tag)] % FAILURE_SETS];
-	for (int i = 0; i < FAILURE_WAYS; i++) {
-		if (set[i].last > 0 && set[i].tag == *tag)
-			return &set[i];
-		if (set[i].last < oldest->last)
-			oldest = &set[i];
-	}
-	return oldest;
-}
-
-/* Counts a failure. Returns the number of failures, including this one. */
-static uint32_t address_limit_count(const struct world *w, const struct address_key *key,
-				    const char *user)
-{
-	uint64_t tag;
-	struct failure *f = find_row(w, key, user, &tag);
-
-	if (!f)
-		return 0;
-	if (f->tag != tag || !is_remembered(f, w->now))
-		*f = (struct failure){ .key = *key, .tag = tag, .is_whole = !user };
-	f->last = w->now;
-	if (f->count < UINT32_MAX)
-		f->count++;
-	return f->count;
-}
+/* ---- SHOW ADDRESSES ---- */
 
 void client_addresses_each_row(const struct world *w,
 			       void (*give)(void *context, const struct address_row *row),
@@ -474,94 +340,22 @@ void client_addresses_each_row(const struct world *w,
 {
 	const struct client_addresses *all = w->logins.addresses;
 	char text[CLIENT_ADDRESS_TEXT];
+	const struct failure *f;
+	int row = 0;
 
-	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
-		struct address_row row = { address_text(&o->key, text, sizeof(text)), o->clients,
-					   o->login_count, o->refused, 0 };
-		uint64_t tag;
-		const struct failure *f = all->failures ? find_row(w, &o->key, NULL, &tag) : NULL;
-
-		if (f && f->tag == tag && is_remembered(f, w->now))
-			row.failures = f->count;
-		give(context, &row);
-	}
-	for (int i = 0; all->failures && i < FAILURE_SETS * FAILURE_WAYS; i++) {
-		const struct failure *f = &all->failures[i / FAILURE_WAYS][i % FAILURE_WAYS];
+	for (const struct client_address *o = all->by_key; o; o = o->hh.next)
+		give(context, &(struct address_row){ address_text(&o->key, text, sizeof(text)),
+						     o->clients, o->login_count, o->refused,
+						     refusal_failures(w, &o->key) });
+	while ((f = refusal_next_row(w, &row)) != NULL) {
 		const struct client_address *connected;
 
-		if (!f->is_whole || !is_remembered(f, w->now))
-			continue;
 		HASH_FIND(hh, all->by_key, &f->key, sizeof(f->key), connected);
 		if (!connected)
 			give(context, &(struct address_row){
 					      .text = address_text(&f->key, text, sizeof(text)),
 					      .failures = f->count });
 	}
-}
-
-/* Sends the refusal of a login. The reap sends it, so the login does not wait any longer. */
-static void address_limit_refuse(struct login *l)
-{
-	refusal_forget(l->client);
-	client_end(l->client, l->refusal, NULL);
-}
-
-/* Sends the refusal that has waited longest. False: no client waits. */
-static bool refusals_hurry(struct client_addresses *all)
-{
-	struct list *first = list_first(&all->refused);
-
-	if (first)
-		address_limit_refuse(LIST_OBJECT(first, struct login, refusal_node));
-	return first != NULL;
-}
-
-void refusals_tick(struct client_addresses *all, usec_t now)
-{
-	LIST_EACH_SAFE(node, &all->refused) {
-		struct login *l = LIST_OBJECT(node, struct login, refusal_node);
-
-		if (l->refused_at <= now)
-			address_limit_refuse(l);
-	}
-}
-
-void refusal_begin(struct client *c, enum close_reason why)
-{
-	struct world *w = c->peer.world;
-	struct client_addresses *all = w->logins.addresses;
-	usec_t most = w->conf->settings.login_failure_delay, delay = 0, of_address;
-	struct login *l = c->login;
-	struct address_key key;
-	char who[256];
-
-	if (most > 0 &&
-	    (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures))))) {
-		address_key_of(&key, &c->peer.remote);
-		delay = refusal_delay(address_limit_count(w, &key, l->user), FREE_OF_USER, most);
-		of_address = refusal_delay(address_limit_count(w, &key, NULL), FREE_OF_ADDRESS,
-					   most);
-		if (of_address > delay)
-			delay = of_address;
-	}
-	if (delay == 0 || w->drain.step != DRAIN_OFF || w->successor) {
-		client_end(c, why, NULL);
-		return;
-	}
-	if (all->refused_count >= REFUSALS_MOST)
-		refusals_hurry(all);
-	if (c->pooled.state != CLIENT_AUTH)
-		pool_client_become(w->pools, &c->pooled, CLIENT_AUTH, w->now);
-	login_step_to(c, LOGIN_REFUSED);
-	l->refusal = why;
-	l->refused_at = w->now + delay;
-	list_append(&all->refused, &l->refusal_node);
-	all->refused_count++;
-	client_address_of(c)->refused++;
-	log_info("%s login failed again: its refusal waits for %.1f s",
-		 client_text(c, who, sizeof(who)), (double)delay / USEC);
-	/* later messages are discarded, but a disconnect has to be noticed */
-	flow_unblock(&c->peer, FLOW_HELD);
 }
 
 /* ---- which login ends ---- */
@@ -591,7 +385,7 @@ static bool may_displace(const struct client *c, const struct client *fresh)
 /* Whether the login waits for its client, and has waited for a long time. */
 static bool is_silent(const struct client *c)
 {
-	return waits_for[c->login->step] == CLIENT &&
+	return login_waits_for_client(c->login) &&
 	       c->peer.world->now - c->login->step_since >= SILENT_MOST;
 }
 
@@ -733,8 +527,8 @@ void client_addresses_check(const struct world *w)
 		ASSERT(list_is_empty(&o->node) == (o->login_count == 0 || !o->is_bounded));
 		LIST_EACH(node, &o->logins)
 			waited_for += o->is_bounded &&
-				      waits_for[LIST_OBJECT(node, const struct login, address_node)
-							->step] == CLIENT;
+				      login_waits_for_client(LIST_OBJECT(node, const struct login,
+									 address_node));
 		clients -= o->clients;
 		logins += o->is_bounded ? o->login_count : 0;
 	}

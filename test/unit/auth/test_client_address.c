@@ -1,8 +1,6 @@
 /* Connections and logins in progress, counted by address: which connections share an address, the limits, and which login ends. */
 #include "address_stage.h"
 
-#include "child.h"
-
 #include <unistd.h>
 
 /* The key of a client's address is in its source. */
@@ -200,26 +198,6 @@ TEST(max_client_conn_per_ip_reserves_a_connection_for_administrators)
 	CHECK(!client_address_may_have(come(1), false));
 	CHECK(client_address_may_have(c, true));
 	end();
-}
-
-/* ---- steps of a login ---- */
-
-/* The process ends at the assertion and sends no report; the test checks that the child did not pass the assertion. */
-TEST(invalid_login_step_fails_the_assertion)
-{
-	static struct world world;
-	static struct login login = { .step = LOGIN_REFUSED };
-	static struct client client = { .login = &login, .peer.world = &world };
-	struct child child;
-	int report = 0;
-
-	list_init(&login.waited_for_node);
-	if (child_fork(&child)) {
-		child_report(&child, &report, sizeof(report));
-		login_step_to(&client, LOGIN_PROVEN);
-		_exit(0);
-	}
-	CHECK(child_end(&child, &report, sizeof(report)) != 0);
 }
 
 /* ---- which login ends ---- */
