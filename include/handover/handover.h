@@ -2,7 +2,7 @@
 #define HANDOVER_HANDOVER_H
 
 #include "cancel/predecessors.h"
-#include "handover/pidfile.h"
+#include "base/pidfile.h"
 #include "net/listen.h"
 #include "net/records.h"
 #include "pg/startup.h"

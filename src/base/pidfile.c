@@ -20,7 +20,7 @@
  * the locked file. One call writes the number over the old number before the file is truncated, so
  * the first line is never a partial number.
  */
-#include "handover/pidfile.h"
+#include "base/pidfile.h"
 
 #include "base/mem.h"
 

@@ -4,7 +4,7 @@
  */
 #include "unit.h"
 
-#include "handover/pidfile.h"
+#include "base/pidfile.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-#ifndef HANDOVER_PIDFILE_H
-#define HANDOVER_PIDFILE_H
+#ifndef BASE_PIDFILE_H
+#define BASE_PIDFILE_H
 
 #include <stdbool.h>
 #include <stddef.h>
