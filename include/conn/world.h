@@ -111,7 +111,7 @@ struct world_peers {
 	struct list ending;
 };
 
-/* The share of each connection in a turn; written by relay/from_client.c, and world_looked(). */
+/* The share of each connection in a turn; written by relay/budget.c, and world_looked(). */
 struct world_share {
 	/* limits apply: one of the following counts is not 0 */
 	bool is_limited;
@@ -134,7 +134,7 @@ struct world_share {
 struct world_notify {
 	struct list listeners;		/* notification servers of pools */
 	/* number of clients that left their servers after possible notifications
-	   (server_session.c) */
+	   (notifiers.c) */
 	uint64_t releases;
 	/* servers begin to wait until listeners have their notifications */
 	bool is_wait_due;

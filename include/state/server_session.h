@@ -122,13 +122,4 @@ bool role_sql(const char *note, bool for_transaction, struct bytes *sql);
    malformed, or there is no memory. */
 bool server_restore_notes(struct server *server, const char *role, const char *search_path);
 
-/* Returns the process ID that clients of `to` know for server process `pid`: the ID that the
-   present or last client of the process was told; `pid` if the process belongs to no server
-   connection of pgweir, or has had no client. */
-uint32_t notify_sender(const struct server *to, uint32_t pid);
-/* If servers wait for listeners (world->notify.is_wait_due): sends each of these listeners a query,
-   and releases the servers whose notifications have arrived. Called once a turn, and after each
-   answer of a listener. */
-void notifiers_continue(struct world *world);
-
 #endif

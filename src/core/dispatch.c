@@ -21,6 +21,7 @@
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
+#include "state/notifiers.h"
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "watch/watcher.h"

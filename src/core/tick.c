@@ -13,6 +13,7 @@
 #include "auth/client_address.h"
 #include "backend/derivation.h"
 #include "backend/dial.h"
+#include "state/notifiers.h"
 #include "state/notify.h"
 #include "state/server_session.h"
 #include "backend/retire.h"

@@ -44,6 +44,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "pg/message.h"
+#include "state/notifiers.h"
 #include "state/server_session.h"
 #include "state/session_question.h"
 #include "state/session_state.h"
