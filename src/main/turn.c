@@ -1,21 +1,48 @@
 /*
  * The turn: one iteration of the event loop. All work of pgweir is done by these steps, which
- * doc/architecture.md explains:
+ * doc/architecture.md names in the same order. For each step: its work, why it stands here, and the
+ * fault that appears if it is moved.
  *
- *	share        compute the share of each connection in this turn from the number of streams in
- *		     the last one
- *	events       run the handlers of sockets, DNS and signals; a handler acts on its own
- *		     connection and marks others
- *	again        read connections with input that no event announces; continue console clients
- *	handshakes   continue the next TLS handshake of a client
- *	tick         ten times a second: timeouts, lifetimes, statistics
- *	reap         end marked connections (core/reap.c); their servers become free
- *	schedule     lend, open and close servers; repeat reap and schedule until nothing is left
- *	console      run commands that wait for a condition
- *	settle       reap and schedule again: no connection that the console ended is handed over
- *	give         in a tick: hand connections over to a process that replaces this one
- *	settle       reap and schedule again, for connections that were handed over
- *	check        test builds: check every invariant of the world
+ *	share        Computes the share of each connection from the number of streams in the last
+ *		     turn. First, because the handlers of the next steps read within the share:
+ *		     after `events`, the connections that epoll reports first would read most.
+ *	events       Runs the handlers of sockets, DNS and signals; a handler acts on its own
+ *		     connection and marks others. The only step that sleeps, and all later steps use
+ *		     the clock that its first handler reads. It does not sleep if an earlier turn
+ *		     has left work (world_has_again(), a handshake).
+ *	again        Reads connections with input that no event announces, such as decrypted bytes
+ *		     or the input beyond a share; continues console clients; sends notifications.
+ *		     After `events`, whose handlers put connections on the list: before it, these
+ *		     would wait for another turn, and each notification would be a write of its own.
+ *		     Before `reap`, because a last message may end its client or release its server.
+ *	handshakes   Continues the next TLS handshake of a client, which takes 1 to 2 ms. After the
+ *		     handlers, so that the answers of this turn do not wait for it. It knows whether
+ *		     `events` found the loop idle, and may then take more time.
+ *	tick         Ten times a second: timeouts, lifetimes, statistics. After `events` and
+ *		     `again`, because input that has arrived comes before a timeout: if the process
+ *		     was stopped for a minute, a tick before them would end clients that are not
+ *		     late. Before `reap`, which closes the connections that it ends.
+ *	reap         Ends marked connections (core/reap.c); their servers become free. After all
+ *		     handlers, because the stack of a handler has pointers to its connection:
+ *		     earlier, memory in use would be freed. Before `schedule`: later, a free server
+ *		     would wait for a turn, and closed connections would count for the limits.
+ *	schedule     Lends, opens and closes servers of marked pools; repeats reap and schedule
+ *		     until nothing is left. Lending reads the held messages of a client, so it must
+ *		     not run in the handler of another connection. After all steps that mark pools,
+ *		     so that one decision sees all clients and servers of the turn.
+ *	console      Runs commands that wait for a condition, such as PAUSE. After `schedule`, which
+ *		     closes the servers that the condition counts: earlier, the answer would come
+ *		     one turn late.
+ *	settle       Reaps and schedules again: no connection that the console has ended is handed
+ *		     over.
+ *	give         In a tick: hands connections over to a process that replaces this one. Here no
+ *		     connection is ending, no handler is on the stack, and nothing else happens
+ *		     until the other process has answered: in the middle of a turn, records that
+ *		     were sent first would be outdated before the last.
+ *	settle       Reaps and schedules again: closes the sockets that were handed over, before
+ *		     `events` could report input that belongs to the other process.
+ *	check        Test builds: checks every invariant of the world. Last, because invariants may
+ *		     be broken between a mark and the step that acts on it.
  *
  * Writing has no step: bytes are sent while they are in the buffer. The clock is read once a turn,
  * by the first event (world_wake).
