@@ -1,12 +1,14 @@
 /*
- * Checks that need more than one value: files that do not exist, or that others can read or change,
- * and settings that contradict each other. An error is a configuration that would make the pooler
- * refuse all clients, or do less than the file says (for example accept clients without the
- * requested TLS); a warning is a configuration that works but is probably a mistake.
+ * Checks that need more than one value: files that do not exist, and settings that contradict each
+ * other. An error is a configuration that would make the pooler refuse all clients, or do less than
+ * the file says (for example accept clients without the requested TLS); a warning is a
+ * configuration that works but is probably a mistake. See check_names.c for names in SQL texts, and
+ * check_access.c for files that others can read or change.
  */
 #include "conf/check.h"
 
 #include "base/text.h"
+#include "conf/check_names.h"
 #include "conf/hba.h"
 #include "conf/host_list.h"
 #include "conf/settings.h"
@@ -15,17 +17,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <inttypes.h>
-#include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define GROUPS_MOST 256
 /* names in track_extra_parameters: 64 together with the parameters that are always tracked */
 #define TRACKED_MOST 58
 
@@ -102,224 +100,6 @@ static void check_file(const struct checker *c, const struct value_row *row)
 		conf_problem_add_tls(
 			c->problems, false, file, line, "failed to load %s \"%s\": %s",
 			strstr(name, "_key_") ? "private key file" : "certificate file", path, why);
-}
-
-/* ---- names that a server finds by search_path ---- */
-
-/*
- * Finds a name in an SQL text that the server resolves by search_path, for warnings of --check: an
- * operator that is not written as OPERATOR(schema.op), or a function without a schema. "a =
- * lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none ("Lexical
- * Structure" in the PostgreSQL documentation, with standard_conforming_strings on).
- *
- * The text is split into tokens; the kind of a name follows from the token and its neighbours.
- * There is no grammar, so the answer may be wrong in both directions for unusual text: use it only
- * for warnings.
- *
- * Some words stand for an operator that is looked up by search_path as well: "a IN (b)" is "a = b".
- */
-
-enum kind { END, WORD, QUOTED_WORD, LITERAL, OPERATOR, PUNCTUATION };
-
-struct token {
-	enum kind kind;
-	const char *at;
-	size_t size;
-};
-
-/* Words that may precede "(" without calling a function, or that the grammar maps to pg_catalog. */
-static const char no_functions[] =
-	"all and any array as between by case cast coalesce cross cube distinct else end except "
-	"exists extract filter for from full greatest group grouping having ilike in inner "
-	"intersect interval into is isnull join lateral least left like limit natural normalize "
-	"not notnull nullif of offset on operator or order outer over overlay partition position "
-	"returning right rollup row rows select set sets similar some substring symmetric then to "
-	"treat trim union using values when where window with within xmlelement xmlforest "
-	"xmlparse xmlserialize";
-/* Words that stand for an operator. */
-static const char operators[] = "between ilike in like nullif similar";
-/* A "*" after these words means all columns. */
-static const char before_star[] = "all distinct select";
-
-static bool is_word_start(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c & 0x80;
-}
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static bool check_is_word(char c)
-{
-	return is_word_start(c) || is_digit(c) || c == '$';
-}
-
-static bool is_operator(char c)
-{
-	return c && strchr("+-*/<>=~!@#%^&|`?", c);
-}
-
-static const char *check_skip_blanks(const char *at)
-{
-	for (;;) {
-		at += strspn(at, " \t\r\n\f\v");
-		if (at[0] == '-' && at[1] == '-') {
-			at += strcspn(at, "\r\n");
-		} else if (at[0] == '/' && at[1] == '*') {
-			/* comments nest */
-			int depth = 1;
-
-			for (at += 2; *at && depth > 0; at++) {
-				if (at[0] == '/' && at[1] == '*')
-					depth++, at++;
-				else if (at[0] == '*' && at[1] == '/')
-					depth--, at++;
-			}
-		} else {
-			return at;
-		}
-	}
-}
-
-/* Returns the end of the quoted text that begins at `at`; a doubled quote is one quote of the
-   text. */
-static const char *skip_quoted(const char *at, bool has_escapes)
-{
-	char quote = *at++;
-
-	for (; *at; at++) {
-		if (has_escapes && *at == '\\' && at[1])
-			at++;
-		else if (*at == quote && *++at != quote)
-			return at;
-	}
-	return at;
-}
-
-/* Returns the end of $tag$...$tag$, or NULL if `at` does not begin one. */
-static const char *skip_dollar_quoted(const char *at)
-{
-	size_t size = 1;
-
-	if (is_word_start(at[1]))
-		while (check_is_word(at[size]) && at[size] != '$')
-			size++;
-	if (at[size] != '$')
-		return NULL;
-	size++;
-	for (const char *end = at + size; (end = strchr(end, '$')) != NULL; end++)
-		if (strncmp(end, at, size) == 0)
-			return end + size;
-	return at + strlen(at);
-}
-
-static struct token token_up_to(enum kind kind, const char *at, const char *end)
-{
-	return (struct token){ kind, at, (size_t)(end - at) };
-}
-
-static struct token next_token(const char *at)
-{
-	const char *end;
-
-	at = check_skip_blanks(at);
-	if (!*at)
-		return token_up_to(END, at, at);
-	if (is_word_start(*at)) {
-		for (end = at; check_is_word(*end); end++)
-			;
-		/* the prefix of a string constant, as in E'...' */
-		if (*end == '\'' && end == at + 1 && strchr("EeBbXxNn", *at))
-			return token_up_to(LITERAL, at, skip_quoted(end, *at == 'E' || *at == 'e'));
-		return token_up_to(WORD, at, end);
-	}
-	if (*at == '\'' || *at == '"')
-		return token_up_to(*at == '"' ? QUOTED_WORD : LITERAL, at, skip_quoted(at, false));
-	if (*at == '$' && (end = skip_dollar_quoted(at)) != NULL)
-		return token_up_to(LITERAL, at, end);
-	if (*at == '$' || is_digit(*at)) {
-		for (end = at + 1; check_is_word(*end) || (*end == '.' && is_digit(end[1])); end++)
-			;
-		return token_up_to(LITERAL, at, end);
-	}
-	if (is_operator(*at)) {
-		/* an operator ends where a comment begins */
-		for (end = at + 1;
-		     is_operator(*end) && strncmp(end, "--", 2) != 0 && strncmp(end, "/*", 2) != 0;
-		     end++)
-			;
-		return token_up_to(OPERATOR, at, end);
-	}
-	return token_up_to(PUNCTUATION, at, at + (strncmp(at, "::", 2) == 0 ? 2 : 1));
-}
-
-static bool is_punctuation(const struct token *t, const char *text)
-{
-	return t->kind == PUNCTUATION && strlen(text) == t->size &&
-	       strncmp(t->at, text, t->size) == 0;
-}
-
-/* Whether the token is an unquoted word of a list. */
-static bool check_is_one_of(const struct token *t, const char *list)
-{
-	char word[32];
-
-	if (t->kind != WORD || t->size >= sizeof(word))
-		return false;
-	snprintf(word, sizeof(word), "%.*s", (int)t->size, t->at);
-	return text_list_has(list, word, true);
-}
-
-static bool is_star(const struct token *t, const struct token *before)
-{
-	return t->size == 1 && *t->at == '*' &&
-	       (before->kind == END || is_punctuation(before, "(") || is_punctuation(before, ",") ||
-		is_punctuation(before, ".") || check_is_one_of(before, before_star));
-}
-
-/* Whether a function is called by a name without a schema. After AS or another name the parentheses
-   enclose column names, and after "::" type modifiers. */
-static bool is_unqualified_call(const struct token *t, const struct token *before,
-				const struct token *behind)
-{
-	bool is_name = t->kind == QUOTED_WORD ||
-		       (t->kind == WORD && !check_is_one_of(t, no_functions));
-
-	return is_name && is_punctuation(behind, "(") && !is_punctuation(before, ".") &&
-	       !is_punctuation(before, "::") && !check_is_one_of(before, "as");
-}
-
-/* Copies the first name to `name`, truncated to `size` bytes; with `only_functions` the first name
-   of a function. False: there is no such name. */
-static bool unqualified_name(const char *sql, bool only_functions, char *name, size_t size)
-{
-	struct token before = { END, sql, 0 }, t = next_token(sql), behind;
-
-	for (; t.kind != END; before = t, t = behind) {
-		/* a statement "SET name = value" has words and constants, but no expressions */
-		if (check_is_one_of(&t, "set") &&
-		    (before.kind == END || is_punctuation(&before, ";")))
-			while (t.kind != END && !is_punctuation(&t, ";"))
-				t = next_token(t.at + t.size);
-		behind = next_token(t.at + t.size);
-		/* OPERATOR(schema.op): skip to the parenthesis */
-		if (check_is_one_of(&t, "operator") && is_punctuation(&behind, "(")) {
-			const char *end = strchr(behind.at, ')');
-
-			t = token_up_to(PUNCTUATION, t.at, end ? end + 1 : t.at + strlen(t.at));
-			behind = next_token(t.at + t.size);
-			continue;
-		}
-		if ((!only_functions && ((t.kind == OPERATOR && !is_star(&t, &before)) ||
-					 check_is_one_of(&t, operators))) ||
-		    is_unqualified_call(&t, &before, &behind)) {
-			snprintf(name, size, "%.*s", (int)t.size, t.at);
-			return true;
-		}
-	}
-	return false;
 }
 
 /* ---- contradictions ---- */
@@ -715,21 +495,6 @@ static void check_auth_user(const struct checker *c)
 	}
 }
 
-/* Returns whether the setting names a file that other users must not change; *is_secret: nor read.
-   auth_hba_file and auth_ident_file are not included: these files are noted with their includes
-   when they are read. */
-static bool setting_guards_file(const char *setting, bool *is_secret)
-{
-	static const char secrets[] = "auth_file, client_tls_key_file, server_tls_key_file";
-	static const char others[] =
-		"patroni_ca_file, resolv_conf, client_tls_ca_file, client_tls_cert_file, "
-		"client_tls_crl_file, server_tls_ca_file, "
-		"server_tls_cert_file, server_tls_crl_file";
-
-	*is_secret = text_list_has(secrets, setting, false);
-	return *is_secret || text_list_has(others, setting, false);
-}
-
 /* Adds the files that settings name, and that other users must not change, to conf->files. False:
    no memory. */
 static bool note_files(struct conf *conf, const struct setting_place *places, struct arena *arena)
@@ -816,131 +581,4 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 		    "none",
 		    without_user->name);
 	return !places || note_files(conf, places, arena);
-}
-
-/* ---- files that others can read or change ---- */
-
-/*
- * Warnings for files of the configuration that users other than root and the pooler's user can read
- * or change.
- *
- * Secrets (auth_file, keys of TLS, files with a password) must not be readable by others. No file
- * of the configuration may be changed or replaced by others, because certificates and rules decide
- * which clients log in. The groups of the pooler's user and of root are trusted. Only regular files
- * are checked.
- *
- * A process that runs as root does not know the user that the pooler will run as, unless the
- * setting `user` or -u names it. Without that name only access for all users is checked. Users and
- * groups are compared by number: a RELOAD must not wait for a name service.
- */
-
-/* The user that the pooler runs as, or will run as. */
-struct access_checker {
-	bool is_known;
-	uid_t uid;
-	gid_t groups[GROUPS_MOST];
-	int group_count;
-	struct conf_problems *problems;
-};
-
-static void check_say(const struct access_checker *c, const struct conf_file *f, const char *format,
-		      ...) __attribute__((format(printf, 3, 4)));
-
-static void check_say(const struct access_checker *c, const struct conf_file *f, const char *format,
-		      ...)
-{
-	char what[512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(what, sizeof(what), format, args);
-	va_end(args);
-	if (f->setting)
-		conf_problem_add(c->problems, true, f->file, f->line, "\"%s\" names \"%s\": %s",
-				 f->setting, f->path, what);
-	else if (f->is_secret)
-		conf_problem_add(c->problems, true, f->file, f->line,
-				 "a password stands in this file: %s", what);
-	else
-		conf_problem_add(c->problems, true, f->path, 0, "%s", what);
-}
-
-/* Returns which access in three bits of a mode is too much, or NULL. */
-static const char *check_excess(unsigned bits, bool is_secret)
-{
-	bool reads = is_secret && bits & 4, writes = bits & 2;
-
-	return reads && writes ? "read and change" : writes ? "change" : reads ? "read" : NULL;
-}
-
-static void check_access(const struct access_checker *c, const struct conf_file *f)
-{
-	const char *slash = strrchr(f->path, '/'), *others, *group;
-	bool is_own_group;
-	char directory[4096];
-	unsigned mode;
-	struct stat st;
-
-	if (!*f->path || stat(f->path, &st) != 0 || !S_ISREG(st.st_mode))
-		return;
-	/* The groups of the pooler's user and of root are trusted. */
-	mode = st.st_mode & 07777;
-	others = check_excess(mode & 7, f->is_secret);
-	group = check_excess(mode >> 3 & 7, f->is_secret);
-	is_own_group = st.st_gid == 0;
-	for (int i = 0; i < c->group_count; i++)
-		is_own_group |= c->groups[i] == st.st_gid;
-	if (others)
-		check_say(c, f, "every user of this machine can %s it (mode %04o)", others, mode);
-	if (group && c->is_known && !is_own_group && !(others && strlen(others) >= strlen(group)))
-		check_say(c, f, "the group %u can %s it (mode %04o)", (unsigned)st.st_gid, group,
-			  mode);
-	if (c->is_known && st.st_uid != 0 && st.st_uid != c->uid)
-		check_say(c, f, "it belongs to the user %u, which can change it",
-			  (unsigned)st.st_uid);
-	/* Users with write access to a directory can replace its files, unless the directory has
-	   the sticky bit, as /tmp has. */
-	if (slash && (size_t)(slash - f->path) >= sizeof(directory))
-		return;
-	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - f->path) + 1 : 1,
-		 slash ? f->path : ".");
-	if (stat(directory, &st) == 0 && st.st_mode & S_IWOTH && !(st.st_mode & S_ISVTX))
-		check_say(c, f,
-			  "every user of this machine can replace it (mode %04o of its directory)",
-			  (unsigned)st.st_mode & 07777);
-}
-
-void access_check(const struct conf *conf, const char *user, struct conf_problems *problems)
-{
-	const struct passwd *account = user && *user ? getpwnam(user) : NULL;
-	gid_t group = account ? account->pw_gid : getegid();
-	struct access_checker c = {
-		.is_known = account || geteuid() != 0,
-		.uid = account ? account->pw_uid : geteuid(),
-		.problems = problems,
-	};
-	struct conf_file f = { .setting = conf->set };
-
-	if (account) {
-		c.group_count = GROUPS_MOST;
-		if (getgrouplist(user, group, c.groups, &c.group_count) < 0)
-			c.group_count = GROUPS_MOST;
-	} else {
-		c.group_count = getgroups(GROUPS_MOST - 1, c.groups);
-		if (c.group_count < 0)
-			c.group_count = 0;
-		c.groups[c.group_count++] = group;
-	}
-	if (!conf->set) {
-		for (const struct conf_file *file = conf->files; file; file = file->next)
-			check_access(&c, file);
-	} else if (setting_guards_file(conf->set, &f.is_secret)) {
-		f.path = value_text(value_find(&setting_table, conf->set), &conf->settings, NULL,
-				    0);
-		check_access(&c, &f);
-	}
-	if (!conf->hba || (conf->set && !text_list_has(SETTINGS_OF_RULES, conf->set, false)))
-		return;
-	for (const struct conf_file *file = hba_files(conf->hba); file; file = file->next)
-		check_access(&c, file);
 }

@@ -1,4 +1,4 @@
-/* The names in SQL texts that a server resolves by search_path, as conf/check.c warns about them. */
+/* The names in SQL texts that a server resolves by search_path, as conf/check_names.c warns about them. */
 #ifndef UNIT_SQL_NAMES_H
 #define UNIT_SQL_NAMES_H
 
