@@ -1,7 +1,7 @@
 /*
  * Authentication of a client: which method applies and which secret, the methods without a
  * password, the methods that check the user's secret (password in clear text, MD5, SCRAM-SHA-256
- * and, over TLS, SCRAM-SHA-256-PLUS), PAM and LDAP.
+ * and, over TLS, SCRAM-SHA-256-PLUS). PAM and LDAP: see auth_verify.c.
  *
  * auth_begin chooses the method (auth_type, or the matching line of auth_hba_file), finds the
  * user's secret, if necessary with a look-up, and begins the method. tbl/auth_method.tbl lists the
@@ -29,6 +29,7 @@
 
 #include "auth/auth_rule.h"
 #include "auth/client_address.h"
+#include "auth/inside.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/keys.h"
@@ -70,7 +71,7 @@ static void auth_wait_for(struct client *c, enum login_step step)
 	bytes_wipe(&out);
 }
 
-static void accept_client(struct client *c)
+void auth_accept_client(struct client *c)
 {
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct login *l = c->login;
@@ -130,7 +131,7 @@ static void auth_refuse(struct client *c)
 static void begin_trust(struct client *c)
 {
 	if (c->login->stored)
-		accept_client(c);
+		auth_accept_client(c);
 	else
 		refusal_begin(c, login_user_was_looked_up(c->login) ? REASON_NO_USER
 								    : REASON_TRUST_FAILED);
@@ -145,7 +146,7 @@ static void begin_any(struct client *c)
 	if (conf && !name_is_console(c->login->database) && !conf->user)
 		client_end(c, REASON_CONFIG_ERROR, NULL);
 	else
-		accept_client(c);
+		auth_accept_client(c);
 }
 
 static void begin_reject(struct client *c)
@@ -159,7 +160,7 @@ static void begin_certificate(struct client *c)
 	char who[256];
 
 	if (is_of_user && c->login->stored) {
-		accept_client(c);
+		auth_accept_client(c);
 		return;
 	}
 	if (!is_of_user && c->peer.stream.ssl && tls_peer_is_verified(c->peer.stream.ssl))
@@ -178,7 +179,7 @@ static void begin_peer(struct client *c)
 	if (c->peer.remote.family == AF_UNIX &&
 	    getpwuid_r(c->peer.remote.u.peer.uid, &entry, space, sizeof(space), &found) == 0 &&
 	    found && hba_map_allows(l->hba, l->rule->map, entry.pw_name, l->user) && l->stored)
-		accept_client(c);
+		auth_accept_client(c);
 	else
 		client_end(c, REASON_UNIX_LOGIN_REJECTED, NULL);
 }
@@ -258,7 +259,7 @@ static void accept_secret(struct client *c, bool is_old)
 			       "%s user \"%s\" has logged in with its old secret",
 			       client_text(c, who, sizeof(who)),
 			       printable_inside(c->login->user, user, sizeof(user)));
-	accept_client(c);
+	auth_accept_client(c);
 }
 
 /* The key of a password in clear text was derived: compares it with the stored SCRAM secret. */
@@ -325,7 +326,7 @@ static void on_secret_derived(struct derivation_wait *wait, const struct verify_
 
 /* ---- methods with a password: requests ---- */
 
-static void ask_password(struct client *c)
+void auth_ask_password(struct client *c)
 {
 	c->login->question = QUESTION_PASSWORD;
 	pg_build_auth(&c->login->out, 3, NULL, 0);
@@ -532,11 +533,11 @@ static void auth_check_password(struct client *c, const char *password)
 		accept_secret(c, true);
 	} else if (!stored || secret_kind_of(stored) != SECRET_SCRAM) {
 		if (stored && password_matches(password, l->user, stored))
-			accept_client(c);
+			auth_accept_client(c);
 		else
 			auth_refuse(c);
 	} else if (keys_password_check(keys_of(c, false), password, l->user, stored)) {
-		accept_client(c);
+		auth_accept_client(c);
 	} else if (scram_secret_read(stored, &secret) &&
 		   secret.iterations <= SCRAM_ITERATIONS_MAX) {
 		auth_derive(c, password, secret.salt, secret.salt_size, secret.iterations,
@@ -634,118 +635,6 @@ static void secret_message(struct client *c, const uint8_t *body, size_t size)
 		scram_message(c, (const char *)data, data ? length : 0);
 }
 
-/* ---- PAM and LDAP ---- */
-
-/*
- * The client sends its password in clear text, and a verifier, a process of the room verify, checks
- * the password without blocking other clients. The user need not be in the user list. A correct
- * password is kept in memory by the pool, for logins at its servers (server_info.c). An empty
- * password is refused without a question, because many directories accept any name with it.
- * Invariant: the client has a check exactly while its step is LOGIN_VERIFY.
- */
-
-#define PAM_SERVICE "pgbouncer"		/* the name of existing files in /etc/pam.d */
-
-/* Ends the client. VERIFIED_NO, a wrong password, is logged as a warning and counts as a failure of
-   the address, and the refusal may be delayed. A missing answer is an error. */
-static void fail_verification(struct client *c, enum verify_verdict verdict, const char *why)
-{
-	bool is_ldap = c->login->method == AUTH_LDAP;
-	enum close_reason reason = is_ldap ? REASON_LDAP_FAILED : REASON_PAM_FAILED;
-	char who[256], text[PRINTABLE_TEXT];
-
-	log_write(verdict == VERIFIED_NO ? LEVEL_WARNING : LEVEL_ERROR, "%s %s: %s",
-		  client_text(c, who, sizeof(who)), is_ldap ? "LDAP" : "PAM",
-		  printable_text(why, text, sizeof(text)));
-	if (verdict == VERIFIED_NO)
-		refusal_begin(c, reason);
-	else
-		client_end(c, reason, NULL);
-}
-
-static void ask_ldap(struct client *c)
-{
-	const struct ldap_options *of_setting = c->peer.world->conf->ldap;
-	struct login *l = c->login;
-
-	if (!l->rule && !of_setting) {
-		client_end(c, REASON_CONFIG_ERROR, NULL);
-		return;
-	}
-	/* the login holds the rule; the setting is copied, because a RELOAD may come before the
-	   password */
-	l->ldap = l->rule ? l->rule->ldap : ldap_options_copy(of_setting, l->arena);
-	if (l->ldap)
-		ask_password(c);
-	else
-		client_end(c, REASON_NO_MEMORY, NULL);
-}
-
-static void on_verified(void *context, const struct verify_answer *answer)
-{
-	struct client *c = context;
-
-	c->login->check = NULL;
-	if (!peer_wake(&c->peer))
-		return;
-	if (answer->verdict == VERIFIED_YES) {
-		accept_client(c);
-		/* no event announces messages that the client has sent during the check */
-		peer_come_again(&c->peer);
-	} else if (answer->verdict == VERIFIED_DISPLACED) {
-		client_end(c, REASON_AUTH_QUEUE, NULL);
-	} else {
-		fail_verification(c, answer->verdict, answer->why);
-	}
-}
-
-static void verify_message(struct client *c, const uint8_t *body, size_t size)
-{
-	struct world *w = c->peer.world;
-	struct pg_cursor cursor = pg_cursor_of(body, size);
-	const char *password = pg_read_string(&cursor);
-	struct login *l = c->login;
-	const struct verify_source source = client_address_source(c);
-	struct verify_question question;
-	enum verify_refusal why;
-	char remote[80];
-
-	ASSERT(!l->check && !l->password);
-	if (cursor.bad || cursor.at != cursor.end) {
-		client_end(c, REASON_BAD_LOGIN_PACKET, "malformed password");
-		return;
-	}
-	if (!*password) {
-		fail_verification(c, VERIFIED_NO, "the password is empty");
-		return;
-	}
-	l->password = secret_new(password, strlen(password));
-	if (!l->password) {
-		client_end(c, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	question = (struct verify_question){
-		.method = l->method == AUTH_LDAP ? VERIFY_LDAP : VERIFY_PAM,
-		.user = l->user,
-		.password = l->password->bytes,
-		.service = l->rule && l->rule->pam_service ? l->rule->pam_service : PAM_SERVICE,
-		.remote = c->peer.remote.family == AF_UNIX
-				  ? NULL
-				  : brief_address_text(&c->peer.remote, remote, sizeof(remote)),
-		.ldap = l->ldap,
-		.ldap_timeout = w->conf->settings.auth_ldap_timeout,
-	};
-	login_step_to(c, LOGIN_VERIFY);
-	why = verifiers_ask(w->logins.verifiers, &question, &source, w->now, on_verified, c,
-			    &l->check);
-	if (why == VERIFIERS_TOO_LONG)
-		fail_verification(c, VERIFIED_NO,
-				  "name, password and options are too long together");
-	else if (why != VERIFIERS_ASKED)
-		client_end(c, why == VERIFIERS_TOO_MANY ? REASON_AUTH_QUEUE : REASON_NO_MEMORY,
-			   NULL);
-}
-
 /* ---- the method and the secret ---- */
 
 static const struct {
@@ -775,7 +664,7 @@ void auth_begin(struct client *c)
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
 		client_address_set_administrator(c);
 		c->may_show = true;
-		accept_client(c);
+		auth_accept_client(c);
 		return;
 	}
 	l->method = (enum auth_type)set->auth_type;

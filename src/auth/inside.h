@@ -7,6 +7,20 @@
 
 struct login;
 
+/* ---- auth.c ---- */
+
+/* The proof of the client is right: the login continues, and the client may end. */
+void auth_accept_client(struct client *client);
+/* Asks the client for its password in clear text. It may end. */
+void auth_ask_password(struct client *client);
+
+/* ---- auth_verify.c ---- */
+
+/* auth_type ldap begins: asks for the password. The client may end. */
+void auth_ask_ldap(struct client *client);
+/* The PasswordMessage of a client with PAM or LDAP: asks a verifier. The client may end. */
+void auth_verify_message(struct client *client, const uint8_t *body, size_t size);
+
 /* ---- login_state.c ---- */
 
 /* Whether the next step of the login is to be made by its client. */
