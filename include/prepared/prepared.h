@@ -4,6 +4,7 @@
 #include "conn/gather.h"
 #include "pg/frame.h"
 #include "pg/message.h"
+#include "pg/request_text.h"
 #include "sql/sql_commands.h"
 #include "sql/statement.h"
 
@@ -219,10 +220,11 @@ bool prepared_send_unnamed_parse(struct client *client, struct server *server, c
 /* Handles a Query for which prepared_query_may_name() is true. */
 enum verdict prepared_send_sql(struct client *client, struct server *server,
 			       const struct pg_frame *frame, struct gather *gather);
-/* Returns the text of the statement that a whole Bind of the client uses, and sets *size to its
-   bytes with what follows. NULL: it is not known. */
-const char *prepared_text_of(const struct client *client, const struct pg_frame *bind,
-			     size_t *size);
+/* Finds the text that a message of the client brings or names: see request_text_read(). A Bind
+   names a statement that the client has sent last, or, if a Close of it is on its way, that the
+   server still has. */
+bool prepared_request_text(const struct client *client, const struct pg_frame *frame,
+			   struct request_text *text);
 /* The client sends a Parse with SIGNAL_PREPARED; or, after a handover, whether it has sent one is
    found out. */
 void prepared_note_signals(struct client *client);

@@ -14,17 +14,17 @@
 /* False: signal_replace() is false for the message. */
 static inline bool signal_may_be_meant(const struct client *c, const struct pg_frame *f)
 {
-	const uint8_t *nul;
+	const uint8_t *text;
 
 	/* UNNAMED_SIGNALS is set with shares_names only */
 	if (f->type == PGC_BIND)
 		return c->prepared && c->prepared->unnamed_care & UNNAMED_SIGNALS;
 	if (f->type == PGC_QUERY)
 		return signal_text_may_be(f->body, f->here);
-	nul = f->type == PGC_PARSE && c->shares_names && f->here > SIGNAL_SHORTEST
-		      ? memchr(f->body, 0, f->here)
-		      : NULL;
-	return nul && signal_text_may_be(nul + 1, f->here - (size_t)(nul + 1 - f->body));
+	if (f->type != PGC_PARSE || !c->shares_names || f->here <= SIGNAL_SHORTEST)
+		return false;
+	text = request_text_after_name(f->body, f->here);
+	return text && signal_text_may_be(text, f->here - (size_t)(text - f->body));
 }
 
 /* Does what the message asks for, and appends the message that the client's server gets in its

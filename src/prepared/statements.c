@@ -674,26 +674,32 @@ void prepared_server_free(struct server *s)
 	s->prepared = NULL;
 }
 
-/* ---- texts that end or cancel a session (sql/signal_text.h) ---- */
+/* ---- the text of a message ---- */
 
-const char *prepared_text_of(const struct client *c, const struct pg_frame *f, size_t *size)
+static void prepared_find_text(const void *client, const char *name, struct request_text *text)
 {
-	const struct prepared_client *pc = c->prepared;
-	const struct prepared_name *n;
-	struct statement_use use;
+	const struct client *c = client;
+	/* statements are not recorded while the server is the client's own */
+	const struct prepared_client *pc = c->shares_names ? c->prepared : NULL;
+	const struct prepared_name *n = pc && *name ? name_find(pc, name, strlen(name) + 1) : NULL;
+	const struct statement *st = n && n->sent ? n->sent : n ? n->confirmed : NULL;
 
-	if (!pc || statement_use_read(f->type, f->body, f->here, f->size, &use) != PG_OK)
-		return NULL;
-	if (use.name_size == 1) {
-		*size = pc->has_text ? bytes_size(&pc->text) : 0;
-		return pc->has_text ? (const char *)bytes_front(&pc->text) : NULL;
-	}
-	n = name_find(pc, use.name, use.name_size);
-	if (!n || !n->sent)
-		return NULL;
-	*size = n->sent->size;
-	return (const char *)n->sent->body;
+	if (pc && !*name && pc->has_text)
+		request_text_set(text, bytes_front(&pc->text), bytes_size(&pc->text));
+	if (!st)
+		return;
+	request_text_set(text, st->body, st->size);
+	text->statement = st;
+	text->is_confirmed = n->sent == n->confirmed;
 }
+
+bool prepared_request_text(const struct client *c, const struct pg_frame *f,
+			   struct request_text *text)
+{
+	return request_text_read(f, prepared_find_text, c, text);
+}
+
+/* ---- texts that end or cancel a session (sql/signal_text.h) ---- */
 
 void prepared_find_signals(struct client *c)
 {

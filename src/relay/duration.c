@@ -11,7 +11,7 @@
 #include "base/printable.h"
 #include "pool/drain.h"
 #include "pg/message.h"
-#include "prepared/statements.h"
+#include "prepared/prepared.h"
 #include "relay/query_stats.h"
 
 #include <string.h>
@@ -54,52 +54,24 @@ NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took
 	c->query = NULL;
 }
 
-/* Returns the text of the statement that a Bind names, with a NUL; NULL: unknown. *number: the
-   number of a shared statement. */
-static const uint8_t *duration_bound_text(const struct client *c, const uint8_t *body, size_t here,
-					  uint64_t *number)
-{
-	const uint8_t *end = here > 0 ? memchr(body, 0, here) : NULL, *name = end ? end + 1 : NULL;
-	const struct prepared_client *own = c->prepared;
-	const struct prepared_name *known;
-
-	end = name ? memchr(name, 0, here - (size_t)(name - body)) : NULL;
-	if (!end || !own)
-		return NULL;
-	if (end == name)
-		return own->has_text && bytes_size(&own->text) > 0 ? bytes_front(&own->text) : NULL;
-	known = name_find(own, (const char *)name, (size_t)(end + 1 - name));
-	if (!known || !known->sent)
-		return NULL;
-	*number = known->sent->known ? known->sent->number : 0;
-	return known->sent->body;
-}
-
 NEVER_INLINE void duration_note_text(struct client *c, uint8_t type, const uint8_t *body,
 				     size_t here)
 {
-	const uint8_t *text = body;
-	uint64_t statement = 0;
+	struct pg_frame f = { .type = type, .size = (uint32_t)here, .body = body, .here = here };
+	struct request_text text;
 	size_t size;
 
 	mem_free(c->query);
 	c->query = NULL;
-	if (type == PGC_BIND) {
-		text = duration_bound_text(c, body, here, &statement);
-		here = text ? strlen((const char *)text) : 0;
-	} else if (type == PGC_PARSE) {
-		text = here > 0 ? memchr(body, 0, here) : NULL;
-		text = text ? text + 1 : NULL;
-		here -= text ? (size_t)(text - body) : 0;
-	} else if (type != PGC_QUERY) {
-		text = NULL;
-	}
-	if (!text)
+	prepared_request_text(c, &f, &text);
+	if (!text.at)
 		return;
-	size = strnlen((const char *)text, here <= QUERY_TEXT_MOST ? here : QUERY_TEXT_MOST + 1);
+	/* without the NUL */
+	size = strnlen((const char *)text.at, text.size);
+	size = size <= QUERY_TEXT_MOST ? size : QUERY_TEXT_MOST + 1;
 	c->query = mem_try(sizeof(*c->query) + size + 1);
 	if (!c->query)
 		return;
-	c->query->statement = statement;
-	memcpy(c->query->text, text, size);
+	c->query->statement = text.statement && text.statement->known ? text.statement->number : 0;
+	memcpy(c->query->text, text.at, size);
 }

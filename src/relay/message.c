@@ -255,9 +255,9 @@ static enum verdict note_text(struct client *c, struct server *s, struct gather 
 static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, struct gather *g,
 					    const uint8_t *body, size_t here)
 {
-	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
+	const uint8_t *after = request_text_after_name(body, here);
 
-	size_t at = nul ? (size_t)(nul + 1 - body) : 0;
+	size_t at = after ? (size_t)(after - body) : 0;
 
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
@@ -268,12 +268,13 @@ static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, 
 static NEVER_INLINE enum verdict note_reader(struct client *c, struct server *s,
 					     const struct pg_frame *f)
 {
+	struct request_text text;
 	struct values_text read;
-	size_t size = 0;
-	const char *text = f->type == PGC_BIND ? prepared_text_of(c, f, &size) : NULL;
+
+	prepared_request_text(c, f, &text);
 
 	if ((f->type == PGC_CLOSE ||
-	     (text && values_text_read((const uint8_t *)text, size, &read))) &&
+	     (text.at && values_text_read(text.at, text.size, &read))) &&
 	    session_values_ask_first(s, c))
 		return wait_for_server(c);
 	return VERDICT_PASS;
@@ -349,10 +350,10 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 	enum verdict verdict;
 
 	if (f->type == PGC_PARSE) {
-		const uint8_t *nul = f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
+		const uint8_t *text = request_text_after_name(f->body, f->here);
 
-		if (nul)
-			retire_for_text(s, nul + 1, f->here - (size_t)(nul + 1 - f->body));
+		if (text)
+			retire_for_text(s, text, f->here - (size_t)(text - f->body));
 	}
 	if (!c->shares_names)
 		return take_REQUEST(c, s, f, g, skip);
@@ -412,8 +413,9 @@ static ALWAYS_INLINE enum verdict message_take(struct client *c, struct server *
 static bool message_fill_values(struct client *c, struct server *s, const struct pg_frame *f,
 				struct bytes *message)
 {
-	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL,
-		      *text = nul ? nul + 1 : f->body;
+	const uint8_t *after =
+		f->type == PGC_PARSE ? request_text_after_name(f->body, f->here) : NULL;
+	const uint8_t *text = after ? after : f->body;
 
 	s->session.is_filled = s->session.values_are_own = false;
 	bytes_append(message, f->body, (size_t)(text - f->body));

@@ -47,7 +47,6 @@
 #include "pool/freshness.h"
 #include "pool/read_verdicts.h"
 #include "prepared/prepared.h"
-#include "prepared/statements.h"
 #include "relay/link.h"
 #include "sql/read_text.h"
 #include "sql/read_transaction.h"
@@ -62,44 +61,21 @@
 
 /* ---- the text of a request ---- */
 
-struct text {
-	const uint8_t *at;
-	size_t size;			/* with the NUL */
-};
-
-/* Takes the text in front of the parameter types of a statement. False: a type is not built in, and
-   may be a domain with code. */
-static bool take_text(const uint8_t *body, size_t size, struct text *text)
+/* All types that the Parse declares are built in: another one may be a domain with code. */
+static bool declares_built_in_types(const struct request_text *text)
 {
-	const uint8_t *nul = size > 0 ? memchr(body, 0, size) : NULL;
-	struct pg_cursor types;
-	unsigned count;
-
-	if (!nul)
-		return false;
-	*text = (struct text){ body, (size_t)(nul + 1 - body) };
-	types = pg_cursor_of(nul + 1, size - text->size);
-	for (count = pg_read_u16(&types); count > 0 && !types.bad; count--) {
+	struct pg_cursor types = pg_cursor_of(text->types, text->types_size);
+	for (unsigned count = pg_read_u16(&types); count > 0 && !types.bad; count--) {
 		if (pg_read_u32(&types) > BUILT_IN_MOST)
 			return false;
 	}
 	return !types.bad;
 }
 
-/* Takes the text of a prepared statement. */
-static bool take_prepared(const struct client *c, const char *name, struct text *text)
-{
-	const struct prepared_name *n = c->prepared && *name
-						? name_find(c->prepared, name, strlen(name) + 1)
-						: NULL;
-	const struct statement *st = n && n->sent == n->confirmed ? n->sent : NULL;
-
-	return st && !st->varies && take_text(st->body, st->size, text);
-}
-
 /* Finds the text of the only statement that these messages execute, from the first to the last
    byte. */
-static bool find_text(const struct client *c, const uint8_t *at, size_t n, struct text *text)
+static bool find_text(const struct client *c, const uint8_t *at, size_t n,
+		      struct request_text *text)
 {
 	struct pg_frames all = { at, n };
 	const char *parsed = NULL, *bound = NULL;
@@ -108,26 +84,34 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 
 	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		struct pg_cursor body = pg_cursor_of(f.body, f.size);
+		struct request_text found;
 
 		switch (f.type) {
 		case PGC_QUERY:
-			*text = (struct text){ f.body, f.size };
-			return all.left == 0 && f.size == n - PG_HEADER && f.size > 0 &&
-			       memchr(f.body, 0, f.size) == f.body + f.size - 1;
+			return prepared_request_text(c, &f, text) && all.left == 0 &&
+			       f.body == at + PG_HEADER && text->size == f.size && f.size > 0 &&
+			       !text->at[f.size - 1];
 		case PGC_PARSE:
 			if (parsed || bound)
 				return false;
 			parsed = pg_read_string(&body);
-			if (body.bad || !take_text(body.at, (size_t)(body.end - body.at), text))
+			prepared_request_text(c, &f, text);
+			if (!text->at || !declares_built_in_types(text))
 				return false;
 			break;
 		case PGC_BIND:
 			if (bound)
 				return false;
 			bound = (pg_read_string(&body), pg_read_string(&body));
-			if (body.bad ||
-			    !(parsed ? strcmp(parsed, bound) == 0 : take_prepared(c, bound, text)))
+			if (body.bad || (parsed && strcmp(parsed, bound) != 0))
 				return false;
+			if (parsed)
+				break;
+			prepared_request_text(c, &f, &found);
+			if (!found.statement || !found.is_confirmed || found.statement->varies ||
+			    !declares_built_in_types(&found))
+				return false;
+			*text = found;
 			break;
 		case PGC_EXECUTE:
 			if (!bound || is_executed)
@@ -144,8 +128,6 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n, struc
 	}
 	return false;
 }
-
-/* ---- before the client gets a server ---- */
 
 /* ---- what the verdicts of a database depend on ---- */
 
@@ -202,7 +184,7 @@ static bool take_question(struct basis *basis, usec_t now)
 
 /* Makes the question for the catalogue. False: the text does more than read, or there is no
    memory. */
-static bool make_question(struct client *c, const struct text *text)
+static bool make_question(struct client *c, const struct request_text *text)
 {
 	struct read_names names;
 	struct retry *r = c->retry;
@@ -252,7 +234,7 @@ static void set_verdict(const struct client *c, uint64_t key, enum read_verdict 
 }
 
 /* Looks the text up: as it is, then without its literals. Sets the keys. */
-static enum read_verdict verdict_on(struct client *c, const struct text *text)
+static enum read_verdict verdict_on(struct client *c, const struct request_text *text)
 {
 	static uint8_t masked[READ_TEXT_MOST];
 	const struct database *database = c->pooled.pool->database;
@@ -272,7 +254,7 @@ static enum read_verdict verdict_on(struct client *c, const struct text *text)
 }
 
 /* The client has no server, and sends this text, which is a request of n bytes. */
-static void aim(struct client *c, const struct text *text, size_t n)
+static void aim(struct client *c, const struct request_text *text, size_t n)
 {
 	const struct database *database = c->pooled.pool->database;
 	struct basis *basis = basis_of(database);
@@ -359,7 +341,7 @@ static bool ask_first(struct client *c)
 /* A lost server may have executed the request at the front of n bytes, with AUTO_DOUBTED. */
 static bool ask_again(struct client *c, const uint8_t *at, size_t n)
 {
-	struct text text;
+	struct request_text text;
 
 	if (n >= c->retry->size && find_text(c, at, c->retry->size, &text) &&
 	    make_question(c, &text))
@@ -387,7 +369,7 @@ static bool waits_for_answer(struct client *c, size_t *n)
 bool read_waits(struct client *c, const uint8_t *at, size_t *n)
 {
 	const struct database *database = c->pooled.pool->database;
-	struct text text;
+	struct request_text text;
 
 	if (c->pooled.link)
 		return waits_for_answer(c, n);
@@ -572,7 +554,7 @@ static bool may_only_read(const struct client *c)
 {
 	const struct bytes *request = &c->retry->request;
 	struct read_names names;
-	struct text text;
+	struct request_text text;
 
 	return !(c->reads & READING_HERE) &&
 	       find_text(c, bytes_front(request), bytes_size(request), &text) &&

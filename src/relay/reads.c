@@ -36,7 +36,6 @@
 #include "pool/host.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
-#include "prepared/statements.h"
 #include "relay/link.h"
 #include "sql/read_transaction.h"
 #include "sql/sql_lex.h"
@@ -79,48 +78,6 @@ static bool begins(const struct client *c, const uint8_t *text, size_t size)
 	enum read_begin kind = read_transaction_begin(text, size);
 
 	return kind == READ_BEGIN_ONLY || (kind == READ_BEGIN_PLAIN && c->reads & READING_SESSION);
-}
-
-/* Returns the text of the statement that a Bind names, or NULL. */
-static const uint8_t *bound_text(const struct client *c, const struct pg_frame *f, size_t *size)
-{
-	struct pg_cursor body = pg_cursor_of(f->body, f->here);
-	const char *name = (pg_read_string(&body), pg_read_string(&body));
-	const struct prepared_client *pc = c->prepared;
-	const struct prepared_name *n;
-
-	if (body.bad || !pc)
-		return NULL;
-	if (!*name) {
-		*size = bytes_size(&pc->text);
-		return pc->has_text ? bytes_front(&pc->text) : NULL;
-	}
-	n = name_find(pc, name, strlen(name) + 1);
-	if (!n || !n->sent)
-		return NULL;
-	*size = n->sent->size;
-	return n->sent->body;
-}
-
-/* Returns the text of a Query, or Parse, or of the statement that a Bind names; NULL: none is
-   known. */
-static const uint8_t *text_of(const struct client *c, const struct pg_frame *f, size_t *size)
-{
-	const uint8_t *nul;
-
-	switch (f->type) {
-	case PGC_QUERY:
-		*size = f->here;
-		return f->body;
-	case PGC_PARSE:
-		nul = f->here > 0 ? memchr(f->body, 0, f->here) : NULL;
-		*size = nul ? f->here - (size_t)(nul + 1 - f->body) : 0;
-		return nul ? nul + 1 : NULL;
-	case PGC_BIND:
-		return bound_text(c, f, size);
-	default:
-		return NULL;
-	}
 }
 
 /* Receives names of parameters that a text sets: they are restored on the next server. */
@@ -178,24 +135,26 @@ static bool batch_suits(const struct client *c, const uint8_t *at, size_t n)
 
 	for (; pg_frame_look(at, n, READ_BUFFER, &f) == PG_OK && pg_frame_is_whole(&f);
 	     at += PG_HEADER + f.size, n -= PG_HEADER + f.size) {
-		size_t size = 0;
-		const uint8_t *text = text_of(c, &f, &size);
+		struct request_text text;
+
+		prepared_request_text(c, &f, &text);
 
 		switch (f.type) {
 		case PGC_PARSE:
-			if (!text)
+			if (!text.at)
 				return false;
 			is_parsed = true;
-			if (may_begin && begins(c, text, size))
+			if (may_begin && begins(c, text.at, text.size))
 				has_begun = true;
-			else if (!has_begun || !suits_standby(c, text, size))
+			else if (!has_begun || !suits_standby(c, text.at, text.size))
 				return false;
 			else
 				has_statement = true;
 			may_begin = false;
 			break;
 		case PGC_BIND:
-			if (!has_begun || (!is_parsed && !(text && suits_standby(c, text, size))))
+			if (!has_begun ||
+			    (!is_parsed && !(text.at && suits_standby(c, text.at, text.size))))
 				return false;
 			has_statement |= !is_parsed;
 			is_parsed = may_begin = false;
@@ -308,15 +267,15 @@ enum verdict reads_take(struct client *c, const uint8_t *at, size_t n, size_t *u
    write. */
 static bool may_write(const struct client *c, const struct pg_frame *f)
 {
-	size_t size = 0;
-	const uint8_t *text = text_of(c, f, &size);
+	struct request_text text;
+	bool has_text = prepared_request_text(c, f, &text);
 
 	if (!pg_frame_is_whole(f))
 		return true;
-	if (!text)
-		return f->type == PGC_PARSE || f->type == PGC_BIND || f->type == PGC_CALL;
-	return !read_transaction_suits_standby(text, size) &&
-	       (f->type == PGC_BIND || !end_of_transaction(text, size, false));
+	if (!text.at)
+		return has_text || f->type == PGC_CALL;
+	return !read_transaction_suits_standby(text.at, text.size) &&
+	       (f->type == PGC_BIND || !end_of_transaction(text.at, text.size, false));
 }
 
 /* The client leaves its transaction on the standby. False: a part of its session may be there. */
@@ -367,23 +326,21 @@ static enum verdict refuse(struct server *s, uint8_t type, struct gather *g)
 static enum verdict look_within(struct client *c, struct server *s, const struct pg_frame *f,
 				struct gather *g)
 {
-	const uint8_t *text;
+	struct request_text text;
 	const char *tag;
-	size_t size = 0;
 
-	if (f->type != PGC_QUERY && f->type != PGC_PARSE && f->type != PGC_BIND &&
+	if (!prepared_request_text(c, f, &text) &&
 	    f->type != PGC_CALL)
 		return VERDICT_PASS;
 	if (!pg_frame_is_whole(f) && f->here < SEARCHED_MOST)
 		return VERDICT_MORE;
-	text = text_of(c, f, &size);
-	tag = f->type == PGC_QUERY ? end_of_transaction(text, size, true) : NULL;
+	tag = f->type == PGC_QUERY ? end_of_transaction(text.at, text.size, true) : NULL;
 	if (tag && (s->status == 'T' || *tag == 'R') && leave(c, s))
 		return VERDICT_LATER;
 	/* an aborted transaction executes nothing */
-	if (s->status == 'T' &&
-	    (text ? read_transaction_affects_standby(text, size) || may_pin(c, text, size)
-		  : f->type == PGC_CALL))
+	if (s->status == 'T' && (text.at ? read_transaction_affects_standby(text.at, text.size) ||
+						   may_pin(c, text.at, text.size) :
+					   f->type == PGC_CALL))
 		return refuse(s, f->type, g);
 	return VERDICT_PASS;
 }

@@ -50,7 +50,6 @@
 #include "pg/message.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
-#include "prepared/statements.h"
 #include "relay/read_auto.h"
 #include "relay/reads.h"
 #include "sql/read_transaction.h"
@@ -172,43 +171,16 @@ static bool may_commit(const uint8_t *text, size_t size)
 
 typedef bool test_of_text(const uint8_t *text, size_t size);
 
-/* Tests the text of the statement that a Bind names. `missing`: the result if the text is
-   unknown. */
-static bool test_bound(const struct client *c, const struct pg_frame *f, test_of_text *test,
-		       bool missing)
-{
-	struct pg_cursor body = pg_cursor_of(f->body, f->size);
-	const struct prepared_client *pc = c->shares_names ? c->prepared : NULL;
-	const char *name = (pg_read_string(&body), pg_read_string(&body));
-	const struct prepared_name *n;
-	const struct statement *st;
-
-	if (body.bad || !pc)
-		return missing;
-	if (!*name)
-		return pc->has_text ? test(bytes_front(&pc->text), bytes_size(&pc->text)) : missing;
-	n = name_find(pc, name, strlen(name) + 1);
-	st = n && n->sent ? n->sent : n ? n->confirmed : NULL;
-	return st ? test(st->body, st->size) : missing;
-}
-
-/* Tests the text of the statement in this message; `other` for a message without one. */
+/* Tests the text that this message brings or names; `other` for a message without one, `missing` if
+   it is unknown. */
 static bool test_frame(const struct client *c, const struct pg_frame *f, test_of_text *test,
 		       bool other, bool missing)
 {
-	const uint8_t *nul;
+	struct request_text text;
 
-	switch (f->type) {
-	case PGC_QUERY:
-		return test(f->body, f->size);
-	case PGC_PARSE:
-		nul = memchr(f->body, 0, f->size);
-		return nul ? test(nul + 1, f->size - (size_t)(nul + 1 - f->body)) : missing;
-	case PGC_BIND:
-		return test_bound(c, f, test, missing);
-	default:
+	if (!prepared_request_text(c, f, &text))
 		return other;
-	}
+	return text.at ? test(text.at, text.size) : missing;
 }
 
 /* The request has no effect that outlives its transaction: no statement commits by itself, or acts

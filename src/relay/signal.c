@@ -153,14 +153,16 @@ static uint32_t number_of(const struct pg_frame *f, const struct bound *b)
 static bool replace_bind(struct client *c, struct server *s, const struct pg_frame *f,
 			 struct bytes *out)
 {
-	size_t size = 0;
-	const char *text = prepared_text_of(c, f, &size);
+	const char *text;
+	struct request_text of;
 	struct bound b;
 	enum meant meant;
 	char value[16];
 	int length;
 
-	if (!text || size < sizeof(SIGNAL_PREPARED) || !text_starts(text, SIGNAL_PREPARED) ||
+	prepared_request_text(c, f, &of);
+	text = (const char *)of.at;
+	if (!text || of.size < sizeof(SIGNAL_PREPARED) || !text_starts(text, SIGNAL_PREPARED) ||
 	    !signal_read_bind(f, &b))
 		return false;
 	meant = mean(c, s,
@@ -186,23 +188,19 @@ static bool replace_bind(struct client *c, struct server *s, const struct pg_fra
 
 bool signal_replace(struct client *c, struct server *s, const struct pg_frame *f, struct bytes *out)
 {
-	const uint8_t *nul = f->type == PGC_PARSE ? memchr(f->body, 0, f->here) : NULL,
-		      *text = nul ? nul + 1 : f->body;
-	size_t size = f->size - (size_t)(text - f->body);
-	const uint8_t *end;
+	struct request_text text;
 
 	if (!pg_frame_is_whole(f))
 		return false;
 	if (f->type == PGC_BIND)
 		return replace_bind(c, s, f, out);
-	end = memchr(text, 0, size);
-	if (!end)
+	if (!prepared_request_text(c, f, &text) || text.size == 0 || text.at[text.size - 1] != 0)
 		return false;
-	bytes_append(out, f->body, (size_t)(text - f->body));
-	if (!replace_text(c, s, f->type == PGC_PARSE, text, (size_t)(end + 1 - text), out))
+	bytes_append(out, f->body, (size_t)(text.at - f->body));
+	if (!replace_text(c, s, f->type == PGC_PARSE, text.at, text.size, out))
 		return false;
 	if (f->type == PGC_PARSE)
 		prepared_note_signals(c);
-	bytes_append(out, end, size - (size_t)(end - text));
+	bytes_append(out, text.types - 1, text.types_size + 1);
 	return true;
 }
