@@ -1,5 +1,5 @@
 /*
- * Answers of servers to messages about prepared statements (request.c has the messages,
+ * Answers of servers to messages about prepared statements (send.c has the messages,
  * statements.c the tables).
  *
  * For each message with MARK_PREPARED the ledger reports, in order, whether it succeeded, failed or

@@ -27,7 +27,7 @@
  *	SELECT currval('s')	->	SELECT CASE WHEN ('s')::regclass::oid = 16400 THEN 7 ...
  *					ELSE currval('s') END AS currval
  *
- * A prepared statement is parsed again in this form before each Bind (prepared/request.c), because
+ * A prepared statement is parsed again in this form before each Bind (prepared/send.c), because
  * the value changes.
  *
  * lastval has no OID. pgweir notes all sequences with the same value (is_last), and the answer is

@@ -3,7 +3,7 @@
 
 /*
  * A client and a server that have only their tables of prepared statements, for the tests of statements.c: requests and answers are entered as
- * request.c and answer.c do, and the resulting state is returned as a text.
+ * send.c and answer.c do, and the resulting state is returned as a text.
  */
 #include "prepared/statements.h"
 #include "core/world.h"

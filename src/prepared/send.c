@@ -19,10 +19,7 @@
  * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips
  * them.
  *
- * The unnamed statement of a server belongs to the client that used it last (server->unnamed_of).
- * Messages of that client are forwarded unchanged. Before a Bind of another client, pgweir parses
- * the last text of that other client again. If this text is unknown, or was longer than the read
- * buffer, pgweir closes the unnamed statement first, and the client gets the server's error.
+ * unnamed.c has the unnamed statement.
  *
  * A text is parsed under the parameters of the session, so clients with equal parameters share the
  * statement. While these parameters may be changing, a Parse of a client makes a private statement,
@@ -32,14 +29,13 @@
  * in flight may be DEALLOCATE ALL or DISCARD ALL, or if it inserts much more than the client has
  * sent.
  */
-#include "prepared/rewrite.h"
+#include "prepared/send.h"
 
 #include "base/assert.h"
 #include "base/hash.h"
 #include "base/inline.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "sql/values_text.h"
 #include "state/server_session.h"
 #include "state/session_values.h"
 
@@ -51,7 +47,6 @@
 #define JOURNAL_MOST (1024 * 1024)
 
 static const uint8_t empty_parse[] = { 0, 0, 0 };	/* after the name */
-static const uint8_t prepared_request_flush[PG_HEADER] = { PGC_FLUSH, 0, 0, 0, 4 };
 
 /* Logs the line that PgBouncer logs when it refuses a name; the client gets the server's error. */
 static void log_refused(const struct prepared_request *r, const struct statement_use *use,
@@ -75,7 +70,7 @@ static enum verdict forward_entered(const struct prepared_request *r)
 }
 
 /* The text of a Parse is not read: it may set a role. */
-static enum verdict forward_unchanged(const struct prepared_request *r)
+enum verdict prepared_forward(const struct prepared_request *r)
 {
 	bool may_parse = r->f->type == PGC_PARSE &&
 			 (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
@@ -116,9 +111,7 @@ static enum verdict reply_locally(const struct prepared_request *r, enum op_kind
 										: VERDICT_NO_MEMORY;
 }
 
-/* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces
-   its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). */
-static enum verdict prepared_request_refuse(const struct prepared_request *r, enum op_kind kind,
+enum verdict prepared_request_refuse(const struct prepared_request *r, enum op_kind kind,
 					    struct prepared_name *n)
 {
 	bool is_marked = ledger_enters(&r->s->ledger);
@@ -220,7 +213,7 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 	if (r->ps->journal_bytes > JOURNAL_MOST)
 		return request_wait(r);
 	if (!statement_body_is_sound(body, size))
-		return forward_unchanged(r);
+		return prepared_forward(r);
 	if (n && n->sent)
 		return parse_duplicate(r, use, n);
 	/* Parameters may have changed without a report yet, or the text may use temporary tables:
@@ -268,7 +261,7 @@ static enum verdict use_unknown(const struct prepared_request *r, const struct s
 	struct prepared_name *n;
 
 	if (may_be_of_sql(r, use))
-		return forward_unchanged(r);
+		return prepared_forward(r);
 	/* the server skips the messages after the first error of a batch */
 	if (r->ps->missing_name_batch == r->s->batch + 1)
 		return use_missing(r, use, NULL, NULL);
@@ -297,9 +290,7 @@ static bool must_flush(const struct prepared_request *r)
 	return false;
 }
 
-/* The last SQL with names was this statement (by number; 0: the unnamed statement), and its names
-   have the same statements. */
-static bool sql_is_current(const struct prepared_request *r, uint64_t statement)
+bool prepared_sql_is_current(const struct prepared_request *r, uint64_t statement)
 {
 	const struct prepared_sql *sql = r->pc->sql;
 
@@ -316,9 +307,7 @@ static bool sql_is_current(const struct prepared_request *r, uint64_t statement)
 	return true;
 }
 
-/* Appends the body of the Parse with the client's value in place of its call of currval or lastval.
-   False: it is sent as it is. */
-static bool prepared_request_fill_values(const struct prepared_request *r, const uint8_t *body,
+bool prepared_request_fill_values(const struct prepared_request *r, const uint8_t *body,
 					 size_t size, struct bytes *filled)
 {
 	const uint8_t *nul = memchr(body, 0, size);
@@ -363,7 +352,7 @@ static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 	r->pc->deallocates |= st->deallocates;
 	if (st->reads_values)
 		return parse_values(r, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;
-	if (!st->names_others || sql_is_current(r, st->number))
+	if (!st->names_others || prepared_sql_is_current(r, st->number))
 		return VERDICT_PASS;
 	verdict = sql_plan(r, &plan, st->body, st->size, false);
 	if (verdict != VERDICT_PASS && verdict != VERDICT_MORE)
@@ -414,7 +403,7 @@ static NEVER_INLINE enum verdict make_usable(const struct prepared_request *r,
 	if (n->types == 0)
 		return VERDICT_MORE;
 	/* wait for the types, because an execution with other types cannot be undone */
-	gather_copy(r->g, prepared_request_flush, sizeof(prepared_request_flush));
+	prepared_gather_flush(r);
 	r->pc->awaited = st->number;
 	return VERDICT_WAIT;
 }
@@ -485,7 +474,7 @@ static enum verdict close_named(const struct prepared_request *r, const struct s
 		if (may_be_of_sql(r, use)) {
 			/* as DEALLOCATE does */
 			session_add_doubt(r->s, r->c->pooled.pins & PIN_STATEMENT);
-			return forward_unchanged(r);
+			return prepared_forward(r);
 		}
 	} else {
 		name_change_sent(request_world(r), r->pc, n, NULL, r->s->batch);
@@ -496,326 +485,6 @@ static enum verdict close_named(const struct prepared_request *r, const struct s
 	replace_name(r, use, STATEMENT_NOWHERE, sizeof(STATEMENT_NOWHERE));
 	return request_enter(r, PGC_CLOSE, OWED_TO_CLIENT, OP_CLOSE, n, NULL) ? VERDICT_PASS
 									      : VERDICT_NO_MEMORY;
-}
-
-/* ---- the unnamed statement: Parse, Close and Query ---- */
-
-static bool has_server_unnamed(const struct client *c, const struct server *s)
-{
-	return s->unnamed_of == c->peer.id && s->prepared->unnamed_number == c->prepared->number;
-}
-
-static bool change_unnamed(struct client *c, struct server *s, bool has_text)
-{
-	bool had = has_server_unnamed(c, s);
-
-	if (!unnamed_change_sent(c->prepared, s->prepared, OP_UNNAMED, has_text, s->batch))
-		return false;
-	c->prepared->unnamed_types.meanings = c->peer.world->meanings;
-	unnamed_parse_sent(c, s, had);
-	return true;
-}
-
-/* Notes the effects that the text of a Parse may have; `size` bytes have arrived. */
-static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct server *s,
-					   const uint8_t *text, size_t size)
-{
-	role_parse_sent(s, text, size);
-	if (statement_sql_may_be_parsed(text, size))
-		pc->unnamed_care |= UNNAMED_SENT;
-}
-
-#define LETTER(c) (1u << ((c) - 'a'))
-
-/* True: note_unnamed_text() has no effect. The first letter shows that nearly every text is not
-   SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN or CREATE. */
-static ALWAYS_INLINE bool text_has_no_effect(const uint8_t *text, size_t size)
-{
-	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
-
-	if (first <= 'z' - 'a' &&
-	    !((LETTER('c') | LETTER('d') | LETTER('e') | LETTER('r') | LETTER('s')) >> first & 1))
-		return true;
-	return first == 's' - 'a' && role_begins(text, "sel");
-}
-
-bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8_t *text,
-				 size_t size)
-{
-	struct prepared_client *pc = prepared_client_of(c);
-
-	if (!pc || !prepared_server_of(s) || !change_unnamed(c, s, true))
-		return false;
-	prepared_note_settings(c, s, text, size);
-	if (!text_has_no_effect(text, size))
-		note_unnamed_text(pc, s, text, size);
-	bytes_append(&pc->text, text, size);
-	return !pc->text.failed &&
-	       (ledger_sent_plain_marked(&s->ledger, PGC_PARSE) ||
-		ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
-}
-
-/* Sends a Close, or a Parse with a text that is not stored. */
-static enum verdict send_unnamed_change(const struct prepared_request *r)
-{
-	return change_unnamed(r->c, r->s, false) &&
-			       ledger_sent_marked(&r->s->ledger, r->f->type, PG_OF_STATEMENT,
-						  OWED_TO_CLIENT, MARK_PREPARED)
-		       ? VERDICT_PASS
-		       : VERDICT_NO_MEMORY;
-}
-
-/* A Parse of a text that may name statements of the client. VERDICT_MORE: it names none. */
-static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request *r)
-{
-	struct prepared_client *pc = r->pc;
-	const uint8_t *text = r->f->body + 1;
-	size_t size = r->f->size - 1;
-	struct sql_plan plan;
-	enum verdict verdict = sql_plan(r, &plan, text, size, false);
-
-	if (verdict == VERDICT_MORE && plan.count > 0)
-		pc->sql->number = pc->number + 1;
-	if (verdict != VERDICT_PASS)
-		return verdict;
-	sql_write(r, PGC_PARSE, &plan, text, size);
-	if (!prepared_send_unnamed_parse(r->c, r->s, text, size))
-		return VERDICT_NO_MEMORY;
-	pc->unnamed_care |= UNNAMED_SENT;
-	pc->sql->number = pc->number;
-	return VERDICT_SWALLOW;
-}
-
-/* The text of the unnamed statement asks for the last value of a sequence. */
-static bool text_reads_values(const struct bytes *text)
-{
-	struct values_text values;
-
-	return values_text_read(bytes_front(text), bytes_size(text), &values);
-}
-
-static enum verdict parse_unnamed(const struct prepared_request *r)
-{
-	const struct pg_frame *f = r->f;
-	enum verdict verdict;
-
-	if (f->size + PG_HEADER > READ_BUFFER) {
-		verdict = send_unnamed_change(r);
-		note_unnamed_text(r->pc, r->s, f->body + 1, f->here - 1);
-		return verdict;
-	}
-	if (!pg_frame_is_whole(f))
-		return VERDICT_MORE;
-	if (prepared_parse_may_name(r->c, f->body + 1, f->size - 1)) {
-		verdict = parse_unnamed_sql(r);
-		if (verdict != VERDICT_MORE)
-			return verdict;
-	}
-	if (!prepared_send_unnamed_parse(r->c, r->s, f->body + 1, f->size - 1))
-		return VERDICT_NO_MEMORY;
-	/* use_unnamed() gets each Bind */
-	if (text_reads_values(&r->pc->text))
-		r->pc->unnamed_care |= UNNAMED_SENT;
-	return VERDICT_PASS;
-}
-
-static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server *s)
-{
-	struct prepared_client *pc = c->prepared;
-
-	/* an earlier error in the batch skips the Query, which then does not end the unnamed
-	   statement; earlier changes may be skipped as well */
-	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) &&
-	    ledger_enters(&s->ledger)) {
-		/* A Query that fails before it begins keeps the server's unnamed statement, maybe
-		   another client's, and does not make the server skip the next messages: the
-		   statement belongs to no client at once. */
-		s->unnamed_of = 0;
-		return unnamed_change_sent(pc, s->prepared, OP_UNNAMED_QUERY, false, s->batch) &&
-		       ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
-	}
-	if (!s->ledger.skipping) {
-		s->unnamed_of = 0;
-		pc->has_text = pc->has_confirmed_text = false;
-		/* an unnamed statement on another server is not this client's any more */
-		pc->number++;
-	}
-	return ledger_sent_query(&s->ledger);
-}
-
-bool prepared_send_query(struct client *c, struct server *s)
-{
-	if (c->prepared)
-		return send_query_of_preparer(c, s);
-	if (!s->ledger.skipping)
-		s->unnamed_of = 0;
-	return ledger_sent_query(&s->ledger);
-}
-
-enum verdict prepared_send_sql(struct client *c, struct server *s, const struct pg_frame *f,
-			       struct gather *g)
-{
-	struct prepared_request r = {
-		c, s, f, g, NULL, prepared_client_of(c), prepared_server_of(s)
-	};
-	enum verdict verdict = VERDICT_MORE;
-	struct sql_plan plan;
-
-	if (!r.pc || !r.ps)
-		return VERDICT_NO_MEMORY;
-	g->to = &s->peer.stream;
-	/* after messages without a Sync, pgweir can insert no Sync that the client does not know
-	   of */
-	if (pg_frame_is_whole(f) && ledger_enters(&s->ledger) && !ledger_may_surprise(&s->ledger) &&
-	    !s->ledger.open)
-		verdict = sql_plan(&r, &plan, f->body, f->size, true);
-	if (verdict == VERDICT_PASS)
-		sql_write(&r, PGC_QUERY, &plan, f->body, f->size);
-	else if (verdict != VERDICT_MORE)
-		return verdict;
-	c->prepared->deallocates |= deallocate_is_mentioned(f->body, f->here, false);
-	if (!prepared_send_query(c, s))
-		return VERDICT_NO_MEMORY;
-	return verdict == VERDICT_PASS ? VERDICT_SWALLOW : VERDICT_PASS;
-}
-
-/* ---- the unnamed statement: Bind and Describe ---- */
-
-static bool reparse_unnamed(const struct prepared_request *r, const struct sql_plan *plan)
-{
-	const struct bytes *text = &r->pc->text;
-	struct bytes filled = BYTES_EMPTY;
-
-	if (prepared_request_fill_values(r, bytes_front(text), bytes_size(text), &filled))
-		text = &filled;
-	if (filled.failed)
-		return false;
-	sql_write(r, PGC_PARSE, plan, bytes_front(text), bytes_size(text));
-	role_parse_sent(r->s, bytes_front(text), bytes_size(text));
-	/* the text may change before the next flush */
-	gather_flush(r->g);
-	bytes_free(&filled);
-	unnamed_parse_sent(r->c, r->s, false);
-	return request_enter(r, PGC_PARSE, OWED_TO_POOLER, OP_UNNAMED_REPARSE, NULL, NULL);
-}
-
-/* The text may name statements of the client, which may have changed since: it is parsed again,
-   unless it was the last SQL with names. VERDICT_PASS: the server's statement is right. */
-static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *r)
-{
-	struct prepared_client *pc = r->pc;
-	struct sql_plan plan;
-	enum verdict verdict;
-
-	if (!pc->has_text || !pc->names || (sql_is_current(r, 0) && pc->sql->number == pc->number))
-		return VERDICT_PASS;
-	verdict = sql_plan(r, &plan, bytes_front(&pc->text), bytes_size(&pc->text), false);
-	if ((verdict != VERDICT_PASS && verdict != VERDICT_MORE) || plan.count == 0)
-		return verdict == VERDICT_MORE ? VERDICT_PASS : verdict;
-	pc->sql->number = pc->number;
-	return reparse_unnamed(r, verdict == VERDICT_PASS ? &plan : NULL) ? VERDICT_PASS
-									  : VERDICT_NO_MEMORY;
-}
-
-/* A binary value would be read as another one if its type is not what the client has in mind. */
-static bool may_be_misread(const struct pg_frame *f)
-{
-	return f->type == PGC_BIND &&
-	       !(pg_frame_is_whole(f) && statement_bind_is_text(f->body, f->size));
-}
-
-/*
- * The client's unnamed statement is on another server, or another client has replaced it on this
- * server: the text is parsed again. As on one connection it means what it means now, and must have
- * the types that it had before.
- *
- *	the client has received its types	they are compared before the message is sent
- *	definitions, or the client's		the same, if pgweir has asked for the types before.
- *						If not,
- *	parameters, have changed since		the text must have no parameters and no result, or,
- *						after a change by the client itself, the message
- *						only text format
- *	nothing has changed			the message is sent at once
- */
-static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *r)
-{
-	static const uint8_t close[] = { PGC_CLOSE, 0, 0, 0, 6, PG_OF_STATEMENT, 0 };
-	struct prepared_client *pc = r->pc;
-	const struct unnamed_types *types = &pc->unnamed_types;
-	bool is_altered = types->meanings != request_world(r)->meanings;
-	bool may_differ = types->told || types->in_doubt || is_altered || request_is_private(r);
-
-	if (r->ps->unnamed_describing)
-		return VERDICT_WAIT;
-	if (pc->has_text && types->differ)
-		return prepared_request_refuse(r, OP_TYPES_DIFFER, NULL);
-	if (request_is_after_copy(r))
-		return request_wait(r);
-	if (!pc->has_text) {
-		/* no statement, or an unknown one: the server must report that it does not exist */
-		r->s->unnamed_of = 0;
-		gather_copy(r->g, close, sizeof(close));
-		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER)
-			       ? VERDICT_PASS
-			       : VERDICT_NO_MEMORY;
-	}
-	pc->unnamed_care |= UNNAMED_REUSED;
-	if (!reparse_unnamed(r, NULL))
-		return VERDICT_NO_MEMORY;
-	if (!may_differ || (types->hash == 0 && !is_altered && !may_be_misread(r->f)))
-		return VERDICT_PASS;
-	/* wait for the types, because an execution with other types cannot be undone; until then
-	   the statement belongs to no client */
-	r->s->unnamed_of = 0;
-	r->ps->unnamed_describing = true;
-	if (!request_describe_unnamed(r, OP_DESCRIBE))
-		return VERDICT_NO_MEMORY;
-	gather_copy(r->g, prepared_request_flush, sizeof(prepared_request_flush));
-	return VERDICT_WAIT;
-}
-
-static enum verdict use_unnamed(const struct prepared_request *r)
-{
-	struct prepared_client *pc = r->pc;
-	struct prepared_server *ps = r->ps;
-	enum verdict verdict;
-
-	/* a statement that was prepared before the transaction may call set_config in it */
-	if (r->f->type == PGC_BIND && pc->has_text)
-		prepared_note_settings(r->c, r->s, bytes_front(&pc->text), bytes_size(&pc->text));
-	if (pc->unnamed_care & UNNAMED_DEALLOCATES) {
-		pc->deallocates = true;
-		verdict = use_unnamed_sql(r);
-		if (verdict != VERDICT_PASS)
-			return verdict;
-	}
-	if (ps->unnamed_in_flight > 0 && !ps->unnamed_confirmed && ps->unnamed_batch != r->s->batch)
-		return VERDICT_WAIT;
-	if (!has_server_unnamed(r->c, r->s)) {
-		if (pc->in_flight > 0 && pc->batch != r->s->batch)
-			return VERDICT_WAIT;
-		verdict = restore_unnamed(r);
-		if (verdict != VERDICT_PASS)
-			return verdict;
-	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->keeps_state &&
-		   r->c->session->values && text_reads_values(&pc->text)) {
-		if (!reparse_unnamed(r, NULL))
-			return VERDICT_NO_MEMORY;
-	} else if (r->f->type == PGC_BIND && !pc->has_text) {
-		r->s->session.meaning_in_doubt |= r->s->status != 'I' ||
-						  !ledger_is_empty(&r->s->ledger);
-	}
-	if (r->f->type != PGC_DESCRIBE) {
-		if ((pc->unnamed_care & UNNAMED_REUSED) && pc->has_text &&
-		    pc->unnamed_types.hash == 0 && !request_is_after_copy(r) &&
-		    !request_describe_unnamed(r, OP_LEARN))
-			return VERDICT_NO_MEMORY;
-		return forward_unchanged(r);
-	}
-	/* the journal notes the types in its answer */
-	return request_enter(r, PGC_DESCRIBE, OWED_TO_CLIENT, OP_USE, NULL, NULL)
-		       ? VERDICT_PASS
-		       : VERDICT_NO_MEMORY;
 }
 
 /* ---- messages that a COPY may swallow ---- */
@@ -834,7 +503,7 @@ static bool uses_foreign_statement(const struct prepared_request *r,
 	if (use->name_size == 1)
 		return !(pc->uncertain_server == r->s->peer.id &&
 			 pc->uncertain_batch == r->s->batch) &&
-		       !has_server_unnamed(r->c, r->s);
+		       !prepared_server_has_unnamed(r->c, r->s);
 	if (n && pc->uncertain_name_server == r->s->peer.id && n->batch == r->s->batch &&
 	    name_is_same(n, use->name))
 		return false;
@@ -846,7 +515,7 @@ static bool uses_foreign_statement(const struct prepared_request *r,
 static enum verdict send_uncertain(const struct prepared_request *r,
 				   const struct statement_use *use)
 {
-	enum verdict verdict = forward_unchanged(r);
+	enum verdict verdict = prepared_forward(r);
 	struct prepared_client *pc = r->pc;
 	bool is_parse = r->f->type == PGC_PARSE;
 	struct prepared_name *n;
@@ -904,9 +573,9 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 		return VERDICT_NO_MEMORY;
 	/* the server skips the message */
 	if (s->ledger.skipping && !ledger_may_surprise(&s->ledger))
-		return forward_unchanged(&r);
+		return prepared_forward(&r);
 	if ((f->type == PGC_DESCRIBE || f->type == PGC_CLOSE) && f->body[0] != PG_OF_STATEMENT)
-		return forward_unchanged(&r);
+		return prepared_forward(&r);
 	g->to = &s->peer.stream;
 	switch (statement_use_read(f->type, f->body, f->here, f->size, &use)) {
 	case PG_MORE:
@@ -916,7 +585,7 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 	case PG_BAD:
 		return f->size > NAMES_END_MOST
 			       ? prepared_request_refuse(&r, OP_NAME_TOO_LONG, NULL)
-			       : forward_unchanged(&r);
+			       : prepared_forward(&r);
 	case PG_OK:
 		break;
 	}
@@ -929,9 +598,9 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 		prepared_parameters_changed(s, PARAMETERS_UNCHANGED);
 	if (use.name_size == 1) {
 		switch (f->type) {
-		case PGC_PARSE: return parse_unnamed(&r);
-		case PGC_CLOSE: return send_unnamed_change(&r);
-		default: return use_unnamed(&r);
+		case PGC_PARSE: return prepared_parse_unnamed(&r);
+		case PGC_CLOSE: return prepared_change_unnamed(&r);
+		default: return prepared_use_unnamed(&r);
 		}
 	}
 	if (request_world(&r)->conf->settings.max_prepared_statements == 0 && !r.pc->names) {
@@ -939,7 +608,7 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 		size_t here = f->here - (size_t)(text - f->body);
 
 		if (f->type != PGC_PARSE)
-			return forward_unchanged(&r);
+			return prepared_forward(&r);
 		role_parse_sent(s, text, here);
 		r.pc->deallocates |= deallocate_may_be_parsed(text, here);
 		return forward_entered(&r);
