@@ -42,8 +42,8 @@ struct client *cancel_find_pid(const struct world *world, uint32_t pid);
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send,
-   and its request is discarded. */
-void cancel_refuse_waiting(struct client *client);
+   and its request is discarded. False: it does not wait. */
+bool cancel_refuse_waiting(struct client *client);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
 /* struct pool_ops: opens a connection for this request. */

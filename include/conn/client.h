@@ -18,25 +18,10 @@ enum console_state {
 	CONSOLE_STATES
 };
 
-/* Bits of client->reads, for its read-only transactions: see relay/reads.c. */
-enum {
-	READING_SESSION = 1,		/* its session has default_transaction_read_only = on */
-	READING_BEGIN = 2,		/* a BEGIN is held back: client->begin */
-	READING_SENT = 4,			/* ... was sent to the server of this link */
-	READING_NEXT = 8,			/* its next request may run on a standby */
-	READING_HERE = 16,		/* its server executes such a transaction */
-	READING_PRIMARY = 32,		/* its next request has failed on a standby */
-	/* READING_HERE, and the server was a standby when the request was sent */
-	READING_STANDBY = 64,
-	/* READING_BEGIN or READING_SENT, and the first request was cancelled: the transaction is
-	   aborted */
-	READING_FAILED = 128
-};
-
 struct server;
 struct prepared_client;
 struct client_session;
-struct retry;
+struct request;
 struct login;				/* data needed only during the login: auth/login_state.h */
 
 /* The names in the start-up packet. The first member of struct login; NULL before the packet has
@@ -76,9 +61,9 @@ struct client {
 	struct client_session *session;
 	/* its prepared statements; NULL before the first one. See prepared/prepared.h */
 	struct prepared_client *prepared;
-	/* its unanswered request, if it asks for a role (conn/retry.h); NULL: none is kept. See
-	   client_prepare_retry() */
-	struct retry *retry;
+	/* its request, if it asks for a role (conn/client_request.h); NULL: none is kept. See
+	   client_prepare_request() */
+	struct request *request;
 	/* size in bytes of a message that is larger than the read buffer and must be received
 	   completely; 0: none */
 	uint32_t collects;
@@ -87,9 +72,9 @@ struct client {
 	bool shares_server;
 	/* the state of the session is restored on the next server (setting session_state) */
 	bool keeps_state;
-	/* `retry` belongs to this link, and not to an earlier link: written by retry.c, too */
-	bool is_retry_linked : 1;
 	bool hears : 1;			/* has LISTENed: see state/notify.h */
+	/* its session has default_transaction_read_only = on: written by client_set_reading() */
+	bool reads_only : 1;
 	/* values of sequences with a server: see state/session_values.h */
 	bool has_lost_values : 1;
 	/* the server has statements of other clients: names of statements are replaced */
@@ -116,14 +101,10 @@ struct client {
 			/* messages are discarded until one of this type: see
 			   cancel_refuse_waiting(). 0: none */
 			uint8_t refused_until;
-			bool keeps_request;	/* `retry` is not NULL */
+			bool keeps_request;	/* `request` is not NULL */
 		};
 		uint16_t minds_messages;	/* one of these */
 	};
-	uint8_t reads;			/* READS_ bits */
-	/* the message of a BEGIN that was answered by pgweir; owned; NULL: none. Valid with
-	   READING_BEGIN and READING_SENT */
-	uint8_t *begin;
 	/* the server has the beginning of a message, and its end was received but not sent */
 	bool half_sent;
 	bool error_sent : 1;		/* the client has received the error for its end */
@@ -181,16 +162,15 @@ static inline bool client_is_sampled(const struct client *c, int64_t sample)
 /* The session of the client has this value of default_transaction_read_only. */
 static inline void client_set_reading(struct client *c, const char *value)
 {
-	c->reads = (uint8_t)((c->reads & ~READING_SESSION) |
-			     (strcmp(value, "on") == 0 ? READING_SESSION : 0));
+	c->reads_only = strcmp(value, "on") == 0;
 }
 
 /* Creates a client for a socket received from another process, in world->peers.clients and in state
    STARTUP; the caller sets its id. NULL: no memory, and the socket is closed. */
 struct client *client_adopt(struct world *world, int fd);
-/* Makes client->retry, unless the client asks for no role. After its login, and after a RELOAD.
+/* Makes client->request, unless the client asks for no role. After its login, and after a RELOAD.
    Without memory the client ends. */
-void client_prepare_retry(struct client *client);
+void client_prepare_request(struct client *client);
 /* Records that the client ends, and the reason; a later call has no effect. From now on the
    connection is stopped, and does not count in the pool unless it has a server. The reap of this
    turn (core/reap.c) sends the ErrorResponse of the reason, returns or ends the server, and closes

@@ -27,14 +27,15 @@ struct request_text {
    request_text_set(). Does nothing if the statement is unknown. */
 typedef void request_text_finder(const void *client, const char *name, struct request_text *text);
 
-/* Returns what follows the name of a Parse: its text. NULL: the name has not arrived completely. */
+/* Returns the text of a Parse, which follows the name. NULL: the name has not arrived completely.
+   */
 static inline const uint8_t *request_text_after_name(const uint8_t *body, size_t here)
 {
 	const uint8_t *nul = here > 0 ? memchr(body, 0, here) : NULL;
 
 	return nul ? nul + 1 : NULL;
 }
-/* Sets the text to these bytes: a text, and what Parse has after it. */
+/* Sets the text to the first of these bytes, and the types to the bytes after its NUL. */
 void request_text_set(struct request_text *text, const uint8_t *body, size_t size);
 /* Finds the text of a message. Returns false, and text->at is NULL, for a message that neither
    brings nor names a text. The text belongs to the message, or to the client that `find` gets;

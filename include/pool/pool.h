@@ -249,19 +249,19 @@ struct pool_client {
 	bool refused : 1;
 	bool counted : 1;			/* in database->clients and login_user->clients */
 	bool notified : 1;			/* query_wait_notify sent for this wait */
-	/* waits for the verdict on its last host (relay/retry.c), and no host suits it until
-	   then */
+	/* waits for the verdict on its last host, and no host suits it until then; written by
+	   request_to() */
 	bool is_held : 1;
-	/* asks for a primary, and its read-only transactions may go to standbys (setting reads) */
-	bool splits : 1;
-	/* ... and so may its single statements (reads = auto) */
-	bool splits_statements : 1;
 	/* waits for a standby that covers the last read of the client: see pool/choose.c */
 	bool settles : 1;
 	/* has channels on the listener of its pool, and cannot move to another pool */
 	bool listens : 1;
-	/* enum target: the role that it asks for now; in its start-up options, TARGET_ANY: none */
+	/* enum target: what it asks for now, see pool_client_seek(); in its start-up options,
+	   TARGET_ANY: none */
 	uint8_t target : 4, own_target : 4;
+	/* enum target, without TARGET_READ; enum reads: what standbys may execute for a client of
+	   the primary. Set by pool_client_aim() */
+	uint8_t role : 4, reads : 2;
 	/* the host of its last read, host->life; 0: none, or a primary that was not chosen for
 	   reads */
 	uint32_t read_life;
@@ -273,6 +273,13 @@ struct pool_client {
 	uint8_t pins;
 	usec_t since;				/* when it entered this state */
 };
+
+/* The only writer of client->target: the next request needs a host of its role or, with `reads`,
+   any host that is fresh enough. The latter only for clients whose reads may go to standbys. */
+static inline void pool_client_seek(struct pool_client *client, bool reads)
+{
+	client->target = reads && client->reads != READS_OFF ? TARGET_READ : client->role;
+}
 
 /* The part of a server connection that room pool uses; embedded in struct server. */
 struct pool_server {

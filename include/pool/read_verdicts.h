@@ -19,7 +19,7 @@ enum read_verdict {
 	/* a client is asking; forgotten as the others, if the client gets no answer */
 	STANDBY_ASKED,
 	/* standbys may execute the text, as long as the catalogue is as it was: see
-	   relay/read_auto.c */
+	   relay/offload.c */
 	STANDBY_SUITS,
 	/* the catalogue says no, or a standby was lost: the primary executes the text for
 	   READ_VERDICT_LASTS */

@@ -2,6 +2,7 @@
 #define PREPARED_PREPARED_H
 
 #include "conn/gather.h"
+#include "conn/verdict.h"
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "pg/request_text.h"
@@ -10,7 +11,7 @@
 
 /*
  * Prepared statements of the protocol ("Extended Query" in the PostgreSQL documentation) for
- * clients that share a server, and the entry points of the room: request.c handles messages of
+ * clients that share a server, and the entry points of the room: send.c handles messages of
  * clients, answer.c handles answers of servers. statements.c explains the states of a name and of
  * an entry.
  */
@@ -200,7 +201,7 @@ struct prepared_server {
 	struct statement_names names;
 };
 
-/* ---- messages of clients: request.c ---- */
+/* ---- messages of clients: send.c, unnamed.c ---- */
 
 /* Handles a Parse, Bind, Describe or Close of a client for its server: enters it in the ledger and
    gathers the messages before it. VERDICT_PASS: forward the frame without its first *skip bytes,

@@ -2,10 +2,11 @@
 #define RELAY_MESSAGE_H
 
 #include "conn/gather.h"
+#include "conn/verdict.h"
 #include "pg/message.h"
 
 /*
- * Messages of clients (message.c), and answers of servers (from_server.c).
+ * Messages of clients (message.c), and answers of servers (server_message.c).
  */
 /* The result of a walk over the read buffer: the bytes that are done, and what happens with the
    message after them. */
@@ -39,5 +40,9 @@ static inline bool answer_may_be_told(const struct server *s)
    VERDICT_FATAL, VERDICT_READY or VERDICT_LAST. */
 enum verdict answer_look(struct server *server, const uint8_t *at, size_t n,
 			 struct pg_frame *frame);
+
+/* Logs the error of a server; `context` says what pgweir was doing. */
+void answer_log_error(const struct server *server, const char *context,
+		      const struct pg_error *error);
 
 #endif

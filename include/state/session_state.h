@@ -2,6 +2,7 @@
 #define STATE_SESSION_STATE_H
 
 #include "conn/gather.h"
+#include "conn/verdict.h"
 #include "conn/world.h"
 #include "pg/frame.h"
 #include "pg/message.h"

@@ -2,6 +2,7 @@
 #define STATE_SESSION_VALUES_H
 
 #include "conn/gather.h"
+#include "conn/verdict.h"
 #include "pg/frame.h"
 #include "state/session_state.h"
 

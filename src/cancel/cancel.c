@@ -29,7 +29,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/predecessors.h"
-#include "conn/retry.h"
+#include "conn/client_request.h"
 #include "pg/build.h"
 #include "state/server_session.h"
 
@@ -65,23 +65,16 @@ static bool works_for_client(const struct server *s)
 	return s->task ? s->task->serves_client : !ledger_is_empty(&s->ledger);
 }
 
-void cancel_refuse_waiting(struct client *c)
+bool cancel_refuse_waiting(struct client *c)
 {
 	struct bytes out = BYTES_EMPTY;
 
 	if (c->pooled.state != CLIENT_WAITING)
-		return;
+		return false;
 	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
-	c->pooled.is_held = false;
-	if (c->retry && c->retry->step == AUTO_DOUBTED)
-		c->retry->step = AUTO_NOT;
-	/* the BEGIN that reads.c holds back has begun a transaction for the client */
-	if (c->reads & READING_BEGIN) {
-		c->reads = (uint8_t)((c->reads & (READING_SESSION | READING_BEGIN)) |
-				     READING_FAILED);
-	} else {
-		c->reads &= READING_SESSION;
+	/* a BEGIN that is held has begun a transaction for the client: see request_refused() */
+	if (!request_holds_begin(c)) {
 		c->in_transaction = false;
 		c->transaction_started = 0;
 	}
@@ -94,6 +87,7 @@ void cancel_refuse_waiting(struct client *c)
 	client_send(c, &out);
 	bytes_free(&out);
 	flow_unblock(&c->peer, FLOW_HELD);
+	return true;
 }
 
 void cancel_request(struct client *canceller, const struct pg_startup *request)
@@ -132,8 +126,8 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
 	canceller->cancel_target = s;
 	s->pooled.cancels++;
-	if (target->retry)
-		target->retry->is_canceled = true;
+	if (target->request)
+		target->request->is_canceled = true;
 	if (works_for_client(s))
 		cancel_queue(canceller);
 }

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "conn/retry.h"
+#include "conn/client_request.h"
 #include "conn/world.h"
 
 #include <string.h>
@@ -36,21 +36,20 @@ struct client *client_adopt(struct world *w, int fd)
 	return c;
 }
 
-void client_prepare_retry(struct client *c)
+void client_prepare_request(struct client *c)
 {
-	if (c->retry || c->pooled.target == TARGET_ANY)
+	if (c->request || c->pooled.role == TARGET_ANY)
 		return;
-	c->retry = mem_try(sizeof(*c->retry));
-	c->keeps_request = c->retry != NULL;
+	c->request = mem_try(sizeof(*c->request));
+	c->keeps_request = c->request != NULL;
 	/* its writes would not be noted */
-	if (!c->retry) {
+	if (!c->request) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
 	/* a RELOAD may find a request that was not kept: until its answer, the client keeps its
 	   server */
-	c->is_retry_linked = c->pooled.link != NULL;
-	c->retry->is_bound = c->is_retry_linked;
+	c->request->repeat = c->pooled.link ? REPEAT_BOUND : REPEAT_NOTHING;
 }
 
 const char *client_text(const struct client *c, char *buf, size_t size)

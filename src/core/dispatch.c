@@ -21,6 +21,7 @@
 #include "relay/link.h"
 #include "relay/relay.h"
 #include "relay/release.h"
+#include "relay/request.h"
 #include "state/notifiers.h"
 #include "state/notify.h"
 #include "state/server_session.h"
@@ -70,6 +71,13 @@ static ALWAYS_INLINE struct client *client_of_event(struct stream *stream)
 	return peer_wake(&c->peer) ? c : NULL;
 }
 
+/* A cancel request has arrived while the client waits for a server. */
+static void refuse_waiting(struct client *c)
+{
+	if (cancel_refuse_waiting(c))
+		request_refused(c);
+}
+
 /* Passes input to the room that handles the state of the client: the socket may be readable
    (`from_socket`), or received bytes can be handled now. */
 static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
@@ -79,7 +87,7 @@ static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
 	if (posted) {
 		c->peer.posted = 0;
 		if (posted & POST_REFUSE)
-			cancel_refuse_waiting(c);
+			refuse_waiting(c);
 		if (posted & (POST_READY | POST_LINK))
 			link_posted(c, posted);
 		if (peer_is_stopped(&c->peer) || (posted & POST_LEAVE && client_leave(c)))

@@ -104,7 +104,7 @@ static void policy_refuse(struct pool_client *pc, enum close_reason why)
 	if (why == REASON_LOGIN_FAILING && pc->pool->login_failed_at == c->peer.world->now)
 		why = REASON_SERVER_SAID;
 	/* its last server may have executed the statement */
-	if (c->retry && c->retry->step == AUTO_DOUBTED)
+	if (request_step_in(c, REQUEST_IN(DOUBTED)))
 		why = REASON_OUTCOME_UNKNOWN;
 	if (why == REASON_QUERY_WAIT_TIMEOUT && pool_pins_text(pc->pool, pins)) {
 		client_end(c, REASON_QUERY_WAIT_PINNED, pins);

@@ -288,8 +288,7 @@ static void free_client(struct client *c)
 	if (c->login)
 		bytes_wipe(&c->peer.held);	/* it may contain a password */
 	login_free(c);
-	retry_free(c);
-	mem_free(c->begin);
+	request_free(c);
 	client_address_leave(c);
 	prepared_client_free(c);
 	if (c->params)

@@ -25,6 +25,7 @@
 #include "cancel/cancel.h"
 #include "pool/drain.h"
 #include "relay/release.h"
+#include "relay/request.h"
 #include "watch/watcher.h"
 
 #include <stdio.h>
@@ -131,7 +132,7 @@ static void tick_clients(struct pool *pool, bool walk)
 
 		if (c->is_console)
 			continue;
-		if (c->reads & READING_BEGIN)
+		if (request_holds_begin(c))
 			end_overdue_begin(c);
 		else if (tick_is_over(c->peer.world, c->pooled.since, limits_of(c).client_idle))
 			client_end(c, REASON_CLIENT_IDLE, NULL);

@@ -263,7 +263,7 @@ bool world_reconfigure(struct world *w, struct conf *conf, struct conf_problems 
 	verifiers_renew(w->logins.derivations->derivers, &derivers);
 	pools_reconfigure(w->pools, conf, w->now);
 	LIST_EACH_SAFE(node, &w->peers.clients)
-		client_prepare_retry(LIST_OBJECT(node, struct client, peer.node));
+		client_prepare_request(LIST_OBJECT(node, struct client, peer.node));
 	conf_drop(&old);
 	own_changed = is_about_tls && tls_contexts_retire_changed(w, &old_tls);
 	if (is_about_tls)

@@ -24,7 +24,7 @@
 #include "login/login.h"
 #include "pool/pool_record.h"
 #include "pool/role.h"
-#include "relay/read_auto.h"
+#include "relay/offload.h"
 #include "relay/release.h"
 #include "state/server_session.h"
 #include "state/notify.h"
@@ -187,48 +187,6 @@ bool handover_is_calm(const struct world *w)
 
 /* ---- clients ---- */
 
-/* Returns how many bytes of a statement for a standby are still to be sent, or the size of a
-   statement that a lost server may have executed. */
-static uint32_t unsent_of(const struct client *c)
-{
-	const struct retry *r = c->retry;
-
-	if (r && r->step == AUTO_DOUBTED)
-		return (uint32_t)r->size;
-	return r && r->step == AUTO_AWAY && read_is_incomplete(c) ? (uint32_t)(r->size - r->sent)
-								  : 0;
-}
-
-/* The members of client->reads and client->retry, which room relay writes. */
-static void retry_pack(struct bytes *out, const struct client *c)
-{
-	bytes_append_u8(out, c->reads & (READING_SESSION | READING_BEGIN | READING_HERE |
-					 READING_PRIMARY | READING_FAILED));
-	pack_blob(out, c->begin, c->reads & READING_BEGIN ? 1 + pg_u32_at(c->begin + 1) : 0);
-	pack_bool(out, c->retry && c->pooled.link && c->retry->step == AUTO_AWAY);
-	bytes_append_u32(out, unsent_of(c));
-}
-
-/* The request of a client is not handed over: it cannot be sent again. `is_away`: it is a statement
-   for a standby, and the server has not got its last `unsent` bytes. Otherwise `unsent` is the size
-   of a statement that a lost server may have executed, or 0. */
-static void retry_unpacked(struct client *c, bool is_away, size_t unsent)
-{
-	struct retry *r = c->retry;
-
-	if (r && !is_away && unsent > 0) {
-		r->step = AUTO_DOUBTED;
-		r->size = unsent;
-	}
-	if (!r || !c->pooled.link || r->step == AUTO_DOUBTED)
-		return;
-	c->is_retry_linked = true;
-	/* until the next answer */
-	r->is_bound = r->is_ended = true;
-	r->size = unsent;
-	r->step = is_away ? AUTO_AWAY : AUTO_NOT;
-}
-
 void client_record_pack(struct sender *sender, struct bytes *out, const struct client *c)
 {
 	bytes_append_u8(out, c->pooled.state);
@@ -243,7 +201,7 @@ void client_record_pack(struct sender *sender, struct bytes *out, const struct c
 	client_pack(out, c);
 	pack_bool(out, c->is_admin);
 	cancel_key_pack(out, c);
-	retry_pack(out, c);
+	request_pack(out, c);
 	session_client_pack(out, c);
 	prepared_client_pack(&sender->statements, out, c);
 	notify_client_pack(out, c);
@@ -266,7 +224,7 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
 	in->bad |= !c->is_console && !pool_client_adopt(&c->pooled, w->now);
-	client_prepare_retry(c);
+	client_prepare_request(c);
 	in->bad |= !pool_client_restore(&c->pooled, state, h->server ? &h->server->pooled : NULL,
 					place, w->now);
 	in->bad |= c->is_console && !w->console.ops->adopt(w->console.context, c);
@@ -276,30 +234,21 @@ static void logged_in_unpack(struct unpack *in, struct handover *h, struct clien
 			     enum client_state state, const char *login_user)
 {
 	struct pool_client_record place = pool_client_unpack(in, &c->pooled);
-	const uint8_t *begin;
-	size_t size, unsent;
-	bool is_away;
+	struct request_record request;
 
 	client_unpack(in, c);
 	if (unpack_bool(in))
 		client_address_set_administrator(c);
 	cancel_key_unpack(in, c);
-	c->reads = unpack_u8(in);
-	begin = unpack_blob(in, &size);
-	if (!in->bad && c->reads & READING_BEGIN)
-		c->begin = size > PG_HEADER && size == 1 + pg_u32_at(begin + 1) ? mem_try(size)
-										: NULL;
-	in->bad |= c->reads & READING_BEGIN && !c->begin;
-	if (c->begin)
-		memcpy(c->begin, begin, size);
-	is_away = unpack_bool(in);
-	unsent = unpack_u32(in);
+	request = request_unpack(in);
 	session_client_unpack(in, c);
 	if (!in->bad)
 		client_take_place(in, h, c, state, login_user, &place);
 	if (in->bad)
 		return;
-	retry_unpacked(c, is_away, unsent);
+	in->bad |= !request_restore(c, &request);
+	if (in->bad)
+		return;
 	prepared_client_unpack(in, &h->statements, c, h->server);
 	notify_client_unpack(in, c);
 }

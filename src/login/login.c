@@ -285,8 +285,7 @@ static bool login_finish(struct client *c)
 	if (!c->pooled.link)
 		pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	/* a standby may have welcomed it: see pool_for_client() */
-	if (c->pooled.splits)
-		c->pooled.target = TARGET_PRIMARY;
+	pool_client_seek(&c->pooled, false);
 	login_step_took(c);
 	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!c->pooled.pool->database->is_console)
@@ -294,7 +293,7 @@ static bool login_finish(struct client *c)
 	if (!client_send(c, &c->login->out))
 		return false;
 	login_free(c);
-	client_prepare_retry(c);
+	client_prepare_request(c);
 	if (peer_is_stopped(&c->peer))
 		return false;
 	flow_unblock(&c->peer, FLOW_HELD);
@@ -339,7 +338,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 						  params_get(c->params, i));
 	if (bytes_size(untracked) > 0)
 		append_untracked(c, untracked);
-	if (c->pooled.splits)
+	if (c->pooled.reads != READS_OFF)
 		note_reading(c);
 	pg_build_key(out, 'K', c->cancel_pid, c->cancel_key, c->cancel_key_size);
 	if (notice && *notice)

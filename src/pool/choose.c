@@ -276,9 +276,8 @@ static void aim_login(struct pool_client *client)
 {
 	const struct roles *roles = client->pool->database->roles;
 
-	if (client->splits && roles && client->pool->allowed.mode == MODE_TRANSACTION &&
-	    !client->dedicated)
-		client->target = roles->primary ? TARGET_PRIMARY : TARGET_READ;
+	if (roles && client->pool->allowed.mode == MODE_TRANSACTION && !client->dedicated)
+		pool_client_seek(client, !roles->primary);
 }
 
 struct pool *pool_for_client(struct pool_client *client, usec_t now)

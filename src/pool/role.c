@@ -740,32 +740,29 @@ bool pool_client_aim(struct pool_client *client, usec_t now)
 	const struct user *user = client->login_user;
 	int64_t of_user = OF_USER(user, target_session_attrs);
 	const struct conf_database *conf = client->pool->database->conf;
-	bool is_read;
+	/* of a read that waits, or runs on a standby, during a RELOAD */
+	bool is_read = client->target == TARGET_READ;
 
 	/* the console has no hosts */
 	if (client->pool->database->is_console)
 		return true;
-	is_read = client->target == TARGET_READ;
-	client->target = client->own_target;
-	if (client->target == TARGET_ANY)
-		client->target = (uint8_t)first_set(
+	client->role = client->own_target;
+	if (client->role == TARGET_ANY)
+		client->role = (uint8_t)first_set(
 			of_user, CONF_UNSET, conf_target_of(client->pool->pools->conf, conf));
 	/* other transactions than reads need the primary */
-	if (client->target == TARGET_ANY && conf->reads != READS_OFF)
-		client->target = TARGET_PRIMARY;
-	client->splits = client->target == TARGET_PRIMARY && conf->reads != READS_OFF;
-	client->splits_statements = client->splits && conf->reads == READS_AUTO;
-	/* a read that waits, or runs on a standby, during a RELOAD */
-	if (is_read && client->splits)
-		client->target = TARGET_READ;
-	if (client->target == TARGET_ANY)
+	if (client->role == TARGET_ANY && conf->reads != READS_OFF)
+		client->role = TARGET_PRIMARY;
+	client->reads = client->role == TARGET_PRIMARY ? (uint8_t)conf->reads : READS_OFF;
+	pool_client_seek(client, is_read);
+	if (client->role == TARGET_ANY)
 		return true;
 	if (!roles_begin(client->pool->database, now))
 		return false;
 	client->pool->database->roles->has_readers |= conf->reads != READS_OFF ||
-						      client->target == TARGET_READ_ONLY ||
-						      client->target == TARGET_STANDBY ||
-						      client->target == TARGET_PREFER_STANDBY;
+						      client->role == TARGET_READ_ONLY ||
+						      client->role == TARGET_STANDBY ||
+						      client->role == TARGET_PREFER_STANDBY;
 	return true;
 }
 

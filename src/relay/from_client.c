@@ -29,9 +29,8 @@
 #include "pg/message.h"
 #include "relay/release.h"
 #include "relay/message.h"
-#include "relay/read_auto.h"
-#include "relay/reads.h"
-#include "relay/retry.h"
+#include "relay/offload.h"
+#include "relay/request.h"
 #include "state/session_state.h"
 
 #include <stdio.h>
@@ -54,6 +53,17 @@ static bool may_need_no_server(uint8_t type)
 	return pg_client_messages[type].phases & PG_COPY && type != PGC_TERMINATE;
 }
 
+/* A message of this type may begin a request that needs a decision: request_take(). */
+static bool may_take_request(const struct client *c, uint8_t type)
+{
+	bool is_decided = request_step_in(c, REQUEST_IN(TO_READ) | REQUEST_IN(TO_PRIMARY));
+
+	if (!c->request || c->pooled.link || c->refused_until || is_decided)
+		return false;
+	return (c->pooled.reads != READS_OFF || c->request->step != REQUEST_DIRECT) &&
+	       type != PGC_TERMINATE && pg_client_message(type, PG_SESSION);
+}
+
 /* Answers the messages at the front of n bytes that need no server, of a client without a server:
    Sync, Flush, and complete messages left over from a COPY. All answers are sent in one write.
    False: the client has ended. */
@@ -71,11 +81,23 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 		if (pg_client_message(f.type, PG_SESSION) ? f.size > 0 : !pg_frame_is_whole(&f))
 			break;
 		if (f.type == PGC_SYNC)
-			pg_build(&ready, 'Z', reads_status(c), 1);
+			pg_build(&ready, 'Z', request_status(c), 1);
 	}
 	sent = *used == 0 || bytes_size(&ready) == 0 || client_send(c, &ready);
 	bytes_free(&ready);
 	return sent;
+}
+
+/* Takes what the messages at the front of n bytes need before a server: they need none, or a
+   decision. VERDICT_PASS: *used bytes are done; VERDICT_GONE; with another verdict the walk stops
+   before the message. */
+static enum verdict take_before_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
+{
+	*used = 0;
+	if (may_need_no_server(*at) && !take_without_server(c, at, n, used))
+		return VERDICT_GONE;
+	return *used == 0 && may_take_request(c, *at) ? request_take(c, at, n, false, used)
+						       : VERDICT_PASS;
 }
 
 /* Takes the frame at the front of n bytes, and reads its header into *f. VERDICT_PASS,
@@ -126,7 +148,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 	struct world *w = c->peer.world;
 	struct gather g;
 	enum verdict verdict = VERDICT_PASS;
-	bool retry_fast = false;		/* the next message may pass unread */
+	bool may_pass = false;		/* the next message may pass unread */
 	uint32_t looks = 0, looks_most = w->share.looks_each;
 	size_t from = 0;		/* where the messages for the server begin */
 
@@ -145,8 +167,8 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (retry_fast && c->pooled.link && !c->refused_until &&
-		    !(c->reads & (READING_BEGIN | READING_HERE))) {
+		if (may_pass && c->pooled.link && !c->refused_until &&
+		    !request_step_in(c, REQUEST_IN_TRANSACTION)) {
 			struct walk plain = n - at < PLAIN_LITTLE
 						    ? relay_pass_plain(c, buf + at, n - at)
 						    : pass_some_plain(c, buf + at, n - at, &looks);
@@ -155,35 +177,24 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 				return plain;
 			if (plain.used > 0)
 				gather_add(&g, buf + at, plain.used);
-			retry_fast = false;
+			may_pass = false;
 			at += plain.used;
 			continue;
 		}
-		if (!c->pooled.link && !c->refused_until && may_need_no_server(buf[at])) {
+		if (!c->pooled.link && !c->refused_until) {
 			size_t used;
 
-			if (!take_without_server(c, buf + at, n - at, &used))
-				return (struct walk){ at, VERDICT_GONE };
-			at += used;
-			from = at;
-			if (at == n)
-				break;
-		}
-		if (c->pooled.splits && !c->pooled.link && !c->refused_until &&
-		    pg_client_message(buf[at], PG_SESSION) && buf[at] != PGC_TERMINATE) {
-			size_t used;
-
-			verdict = reads_take(c, buf + at, n - at, &used);
+			verdict = take_before_server(c, buf + at, n - at, &used);
 			if (verdict == VERDICT_GONE)
 				return (struct walk){ at, VERDICT_GONE };
-			if (verdict == VERDICT_MORE)
-				break;
 			at += used;
 			from = at;
+			if (verdict != VERDICT_PASS)
+				break;
 			if (used > 0)
 				continue;
 		}
-		retry_fast = true;
+		may_pass = true;
 		if (looks++ >= looks_most) {
 			verdict = VERDICT_LATER;
 			break;
@@ -200,7 +211,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
 	if (c->keeps_request && c->pooled.link && at > from)
-		retry_keep(c, buf + from, at - from);
+		request_keep(c, buf + from, at - from);
 	from_client_flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
 	c->pooled.pool->database->stats.total.received += at;
@@ -212,7 +223,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 }
 
 /* Walks input that begins a message, unless the rest of a message is to come. Its messages usually
-   pass unread. `keeps`: the client has a struct retry. */
+   pass unread. `keeps`: the client has a request. */
 static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *buf, size_t n,
 					     bool keeps)
 {
@@ -226,24 +237,36 @@ static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *bu
 		return walk_client_frames(c, buf, plain.used, n);
 	c->pooled.pool->database->stats.total.received += n;
 	if (keeps)
-		retry_keep(c, buf, n);
+		request_keep(c, buf, n);
 	if (stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
 		return (struct walk){ n, VERDICT_PASS };
 	/* the request was this one write */
-	if (keeps)
-		c->retry->is_unsent = c->retry->sent == n;
+	if (keeps && c->request->sent == n && c->request->repeat == REPEAT_WHOLE)
+		c->request->repeat = REPEAT_UNSENT;
 	return (struct walk){ n, VERDICT_BROKEN };
 }
 
-/* walk_client() for a client that is being refused, or for whose input read_auto.c or reads.c
+/* walk_client() for a client that is being refused, or for whose input request.c or offload.c
    decides. */
 static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
 {
-	bool is_unread = c->peer.passing == 0 && !c->refused_until && !reads_decides(c, buf, n);
+	bool is_at_message = c->peer.passing == 0 && !c->refused_until && n > 0;
+	enum verdict verdict = VERDICT_PASS;
+	struct walk walk;
+	size_t used = 0;
 
-	if (c->retry && read_waits(c, buf, &n))
+	if (c->pooled.link && request_step_in(c, REQUEST_IN_STATEMENT) && offload_blocks(c, &n))
 		return (struct walk){ 0, peer_is_stopped(&c->peer) ? VERDICT_GONE : VERDICT_WAIT };
-	return is_unread ? walk_unread(c, buf, n, true) : walk_client_frames(c, buf, 0, n);
+	if (is_at_message && !may_need_no_server(*buf) && may_take_request(c, *buf))
+		verdict = request_take(c, buf, n, true, &used);
+	c->pooled.pool->database->stats.total.received += used;
+	if (verdict != VERDICT_PASS || used == n)
+		return (struct walk){ used, verdict == VERDICT_MORE ? VERDICT_PASS : verdict };
+	if (is_at_message && used == 0 && !request_step_in(c, REQUEST_IN_TRANSACTION))
+		return walk_unread(c, buf, n, true);
+	walk = walk_client_frames(c, buf + used, 0, n - used);
+	walk.used += used;
+	return walk;
 }
 
 /* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
@@ -251,7 +274,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 {
 	if (!c->minds_messages)
 		return walk_unread(c, buf, n, false);
-	if (c->peer.passing > 0 || c->refused_until || read_decides(c) || reads_decides(c, buf, n))
+	if (c->peer.passing > 0 || c->refused_until || request_minds(c, buf, n))
 		return walk_client_minding(c, buf, n);
 	return walk_unread(c, buf, n, true);
 }
@@ -268,8 +291,8 @@ static void server_is_broken(struct client *c)
 	int reads = 0;
 
 	/* no event has announced what is read now */
-	if (c->retry)
-		c->retry->sent_in = 0;
+	if (c->request)
+		c->request->sent_in = 0;
 	do {
 		from_socket = !s->peer.held_first;
 		reads += from_socket;
@@ -280,7 +303,7 @@ static void server_is_broken(struct client *c)
 		}
 	} while (!peer_is_stopped(&s->peer) && !(s->peer.blocked & FLOW_ROOM) &&
 		 reads < LAST_READS && (s->peer.held_first || !from_socket));
-	if (!c->retry || !read_lost(s))
+	if (!c->request || !offload_lost(s))
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 

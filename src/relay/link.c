@@ -10,6 +10,7 @@
 #include "login/login.h"
 #include "prepared/prepared.h"
 #include "relay/release.h"
+#include "relay/request.h"
 #include "state/server_session.h"
 #include "state/notify.h"
 #include "state/session_functions.h"
@@ -49,7 +50,8 @@ static bool bring_params(struct server *s, struct client *c)
 bool link_begin(struct server *s, struct client *c)
 {
 	c->shares_server = c->shares_names = link_will_share(c);
-	c->keeps_state = c->is_retry_linked = false;
+	c->keeps_state = false;
+	request_begin_link(c);
 	server_note_client(s, c);
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);

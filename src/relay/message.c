@@ -21,10 +21,9 @@
 #include "prepared/prepared.h"
 #include "relay/duration.h"
 #include "relay/link.h"
-#include "relay/reads.h"
 #include "relay/relay.h"
 #include "relay/release.h"
-#include "relay/retry.h"
+#include "relay/request.h"
 #include "relay/signal.h"
 #include "sql/values_text.h"
 #include "state/notify.h"
@@ -87,7 +86,7 @@ static NEVER_INLINE enum verdict refuse_frame(struct client *c, uint8_t type)
 	if (type != c->refused_until)
 		return VERDICT_SWALLOW;
 	c->refused_until = 0;
-	pg_build(&ready, 'Z', reads_status(c), 1);
+	pg_build(&ready, 'Z', request_status(c), 1);
 	sent = client_send(c, &ready);
 	bytes_free(&ready);
 	return sent ? VERDICT_SWALLOW : VERDICT_GONE;
@@ -132,8 +131,8 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 			return false;
 		}
 		c->pooled.pool->database->stats.total.sent += used;
-		if (c->retry)
-			retry_replied(c);
+		if (c->request)
+			request_replied(c->request);
 	}
 	return true;
 }
@@ -313,7 +312,7 @@ static enum verdict take_FLUSH(struct client *c, struct server *s, const struct 
 		return verdict;
 	/* after a part of its answer is sent, a request cannot go to another server: the replies
 	   wait until the server has answered */
-	if (c->retry && !ledger_local_reply_is_last(&s->ledger))
+	if (c->request && !ledger_local_reply_is_last(&s->ledger))
 		return verdict;
 	return send_local_replies(c, s) ? verdict : VERDICT_GONE;
 }
@@ -492,8 +491,8 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 	if (verdict != VERDICT_PASS)
 		return verdict;
 	s = server_of(c->pooled.link);
-	if (c->reads & (READING_BEGIN | READING_NEXT | READING_HERE)) {
-		verdict = reads_before(c, s, f, g);
+	if (request_step_in(c, REQUEST_IN_TRANSACTION)) {
+		verdict = request_before(c, s, f, g);
 		if (verdict == VERDICT_SWALLOW)
 			count_request(c, f->type, f->body, f->here);
 		if (verdict != VERDICT_PASS)

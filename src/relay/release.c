@@ -19,6 +19,7 @@
 #include "cancel/cancel.h"
 #include "pg/build.h"
 #include "pg/frame.h"
+#include "relay/request.h"
 #include "prepared/prepared.h"
 #include "state/server_session.h"
 #include "state/notify.h"
@@ -165,7 +166,7 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 	if (is_clean(&v)) {
 		/* the next request of a client that reads on a standby may need the primary; the
 		   first request of a link is for this server */
-		v.is_about_to_send = is_about_to_send(c) && !(c->reads & READING_HERE) &&
+		v.is_about_to_send = is_about_to_send(c) && !request_step_in(c, REQUEST_IN_READ) &&
 				     (c->last_active <= c->pooled.since ||
 				      c->pooled.pool->suits >> c->pooled.target & 1);
 		v.needs_reset = needs_reset(s, c, false);

@@ -4,7 +4,7 @@
  *
  * The bytes of a request are kept until its answer: one Query, or the messages of a batch. If the
  * answer shows that the host has lost its role, the answer is held back, the server ends, and the
- * bytes become the next input of the client, which waits (pooled.is_held) until evidence that was
+ * bytes become the next input of the client, which waits (AWAITS_VERDICT) until evidence that was
  * asked after the answer decides: if the host is still the primary, the client gets the answer;
  * otherwise the request is sent to the next primary.
  *
@@ -18,7 +18,8 @@
  *					another host gets the request at once
  *	connection lost			if nothing of the request can have arrived at the server, or
  *					the server had ended before it was sent; a statement that
- *					may only read, if the next server confirms that (read_doubt)
+ *					may only read, if the next server confirms that
+ *					(offload_doubt)
  *	silent or closed host		only a read, and before any byte of its answer was forwarded
  *					(retry_recall)
  *
@@ -39,8 +40,8 @@
  * server may have acted elsewhere, so a text that calls one is not sent again. Triggers are not
  * looked at.
  *
- * Invariant: a request in client->retry that belongs to the link of the client has an answer that
- * its server owes, and is_first only while the client has no byte of the answer.
+ * Invariant: while bytes of a request are kept, the server of the link owes an answer, and
+ * request_is_whole() only while the client has no byte of the answer.
  */
 #include "relay/retry.h"
 
@@ -50,67 +51,12 @@
 #include "pg/message.h"
 #include "pool/role.h"
 #include "prepared/prepared.h"
-#include "relay/read_auto.h"
-#include "relay/reads.h"
+#include "relay/offload.h"
 #include "sql/read_transaction.h"
 #include "sql/sql_lex.h"
 #include "sql/state_text.h"
 
 #include <string.h>
-
-/* ---- the request ---- */
-
-static void forget_host(struct retry *r)
-{
-	if (r->host) {
-		r->host->held--;
-		host_drop(r->host);
-	}
-	r->host = NULL;
-	bytes_free(&r->answer);
-}
-
-/* The server has sent something, or is lost. A Flush after an answered request is no request. */
-static void notice_answer(struct client *c, const struct server *s)
-{
-	retry_note_link(c);
-	if (ledger_is_empty(&s->ledger) && !s->ledger.open)
-		retry_forget(c->retry);
-}
-
-void retry_replied(struct client *c)
-{
-	/* the request is kept later, at the end of the walk */
-	retry_note_link(c);
-	c->retry->is_first = false;
-	c->retry->is_bound = true;
-}
-
-NEVER_INLINE void retry_keep_more(struct client *c, const uint8_t *at, size_t n)
-{
-	struct retry *r = c->retry;
-
-	if (!r->is_cut && bytes_size(&r->request) + n <= RETRY_MOST)
-		bytes_append(&r->request, at, n);
-	else
-		r->is_cut = true;
-	r->is_cut |= r->request.failed;
-	if (r->is_cut)
-		bytes_free(&r->request);
-}
-
-void retry_free(struct client *c)
-{
-	if (!c->retry)
-		return;
-	forget_host(c->retry);
-	bytes_free(&c->retry->request);
-	bytes_free(&c->retry->question);
-	read_set_free(&c->retry->names);
-	mem_free(c->retry);
-	c->retry = NULL;
-	c->keeps_request = false;
-}
 
 /* ---- its statements ---- */
 
@@ -187,7 +133,7 @@ static bool test_frame(const struct client *c, const struct pg_frame *f, test_of
    elsewhere. */
 static bool is_undone_by_rollback(const struct client *c)
 {
-	struct pg_frames all = pg_frames_of(&c->retry->request);
+	struct pg_frames all = pg_frames_of(&c->request->kept);
 	enum pg_verdict read;
 	struct pg_frame f;
 
@@ -202,10 +148,10 @@ static bool is_undone_by_rollback(const struct client *c)
 /* A statement of the request may commit the open transaction. */
 static bool may_have_committed(const struct client *c)
 {
-	struct pg_frames all = pg_frames_of(&c->retry->request);
+	struct pg_frames all = pg_frames_of(&c->request->kept);
 	struct pg_frame f;
 
-	if (c->retry->is_cut)
+	if (request_is_cut(c->request))
 		return true;
 	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		if (test_frame(c, &f, may_commit, false, true))
@@ -234,30 +180,45 @@ static bool is_one_request(const struct bytes *request)
 
 /* ---- taking back ---- */
 
-/* The client may get another server: this one has no state of the client, and between two messages
-   nothing else of it. */
-static bool may_move(const struct server *s, const struct client *c)
+bool retry_may_leave(const struct client *c, const struct server *s)
 {
-	const struct retry *r = c->retry;
+	return !(c->pooled.pins || c->hears || c->names_sql) && s->pooled.cancels == 0;
+}
 
-	return (r->is_first || bytes_size(&r->request) == 0) && !r->is_cut && !r->is_bound &&
-	       c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
-	       (s->status == 'I' || (c->reads & READING_HERE && r->is_first)) &&
-	       !s->pooled.cancels && !c->login &&
-	       !(c->pooled.pins || c->hears || c->names_sql || c->collects || c->half_sent) &&
+/* Both directions are between two messages, and the client continues. */
+static bool is_between_messages(const struct client *c)
+{
+	return !c->login && !c->collects && !c->half_sent &&
 	       c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
-bool retry_take_back(struct server *s, enum close_reason why)
+/* The client may get another server: this one has executed nothing for it that another server
+   cannot repeat. */
+static bool may_take_back(const struct server *s, const struct client *c)
+{
+	const struct request *r = c->request;
+	bool is_whole = request_is_whole(r);
+
+	if (!is_whole && r->repeat != REPEAT_NOTHING)
+		return false;
+	/* a read-only transaction that fails in its first request begins again */
+	if (s->status != 'I' && !(is_whole && request_step_in(c, REQUEST_IN_READ)))
+		return false;
+	return c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
+	       is_between_messages(c) && retry_may_leave(c, s);
+}
+
+bool retry_take_back(struct server *s, enum close_reason why, enum request_step step)
 {
 	struct client *c = client_of(s->pooled.link);
+	struct request *r = c->request;
 	struct bytes all = BYTES_EMPTY;
 
-	if (!may_move(s, c))
+	if (!may_take_back(s, c))
 		return false;
-	c->retry->taken = bytes_size(&c->retry->request);
-	if (c->retry->taken > 0)
-		bytes_append(&all, bytes_front(&c->retry->request), c->retry->taken);
+	r->taken = bytes_size(&r->kept);
+	if (r->taken > 0)
+		bytes_append(&all, bytes_front(&r->kept), r->taken);
 	if (bytes_size(&c->peer.held) > 0)
 		bytes_append(&all, bytes_front(&c->peer.held), bytes_size(&c->peer.held));
 	if (all.failed) {
@@ -267,12 +228,12 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	bytes_free(&c->peer.held);
 	c->peer.held = all;
 	c->peer.held_first = false;
-	retry_forget(c->retry);
-	c->retry->is_first = false;
+	request_forget(r);
 	c->query_started = c->transaction_started = 0;
 	/* the next server gets the BEGIN again, too */
-	if (c->reads & READING_SENT)
-		c->reads = (uint8_t)((c->reads & ~READING_SENT) | READING_BEGIN);
+	if (r->begin_is == BEGIN_SENT)
+		r->begin_is = BEGIN_HELD;
+	request_to(c, step);
 	if (c->prepared) {
 		prepared_lose(s, c);
 		prepared_client_trim(c);
@@ -281,6 +242,23 @@ bool retry_take_back(struct server *s, enum close_reason why)
 	s->pooled.host->retries++;
 	server_end_leaving(s, why, false);
 	return true;
+}
+
+void retry_forget_host(struct request *r)
+{
+	if (r->host) {
+		r->host->held--;
+		host_drop(r->host);
+	}
+	r->host = NULL;
+	bytes_free(&r->answer);
+}
+
+/* The server has sent something, or is lost. A Flush after an answered request is no request. */
+static void notice_answer(struct client *c, const struct server *s)
+{
+	if (ledger_is_empty(&s->ledger) && !s->ledger.open)
+		request_forget(c->request);
 }
 
 /*
@@ -295,23 +273,40 @@ static bool is_overtaken(const struct client *c)
 {
 	const struct world *w = c->peer.world;
 
-	return c->retry->sent_in == w->loop.turns && !w->loop.reads_again;
+	return c->request->sent_in == w->loop.turns && !w->loop.reads_again;
+}
+
+/* Returns the step of the client when another host gets its request, which this host has refused.
+   */
+static enum request_step step_elsewhere(const struct client *c)
+{
+	switch (c->request->step) {
+	case REQUEST_READ_ON_PRIMARY:
+		return REQUEST_TO_READ;
+	case REQUEST_OFFLOADED:
+		return REQUEST_OFFLOADED;
+	default:
+		return request_step_again(c->request) == REQUEST_DIRECT ? REQUEST_DIRECT :
+									  REQUEST_TO_PRIMARY;
+	}
 }
 
 /* The client waits for the verdict on its host, with this answer. */
-static enum retry_verdict hold(struct server *s, const struct pg_frame *error, bool is_fatal)
+static enum retry_verdict hold_answer(struct server *s, const struct pg_frame *error, bool is_fatal)
 {
+	enum close_reason why = is_fatal ? REASON_SERVER_CRASHED : REASON_HOST_ROLE;
 	struct client *c = client_of(s->pooled.link);
+	enum request_step step = step_elsewhere(c);
 	struct host *host = s->pooled.host;
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 	usec_t now = c->peer.world->now;
 
-	forget_host(r);
+	retry_forget_host(r);
 	bytes_append(&r->answer, error->body - PG_HEADER, PG_HEADER + error->size);
 	if (!is_fatal)
 		pg_build(&r->answer, PGS_READY, "I", 1);
 	if (r->answer.failed ||
-	    !retry_take_back(s, is_fatal ? REASON_SERVER_CRASHED : REASON_HOST_ROLE)) {
+	    !retry_take_back(s, why, REQUEST_AWAITS_VERDICT)) {
 		bytes_free(&r->answer);
 		return RETRY_PASS;
 	}
@@ -319,8 +314,7 @@ static enum retry_verdict hold(struct server *s, const struct pg_frame *error, b
 	host->held++;
 	r->host = host;
 	r->since = now;
-	r->is_fatal = is_fatal;
-	c->pooled.is_held = true;
+	r->held_step = step;
 	host_doubt(host, now);
 	if (is_fatal)
 		host->login_wanted = now;
@@ -336,7 +330,7 @@ static bool send_elsewhere(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct host *host = s->pooled.host;
 
-	if (!retry_take_back(s, REASON_SERVER_CRASHED))
+	if (!retry_take_back(s, REASON_SERVER_CRASHED, request_step_again(c->request)))
 		return false;
 	host_doubt(host, c->peer.world->now);
 	client_resume(c);
@@ -351,11 +345,10 @@ static bool ask_primary(struct server *s)
 	const struct roles *roles = s->pooled.pool->database->roles;
 	usec_t started = c->transaction_started;
 
-	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->retry->request) == 0 ||
-	    !retry_take_back(s, REASON_READ_FAILED))
+	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->request->kept) == 0 ||
+	    !retry_take_back(s, REASON_READ_FAILED, REQUEST_TO_PRIMARY))
 		return false;
-	reads_failed(c);
-	c->transaction_started = c->reads & READING_BEGIN ? started : 0;
+	c->transaction_started = request_holds_begin(c) ? started : 0;
 	client_resume(c);
 	return true;
 }
@@ -421,7 +414,7 @@ static bool wants_primary(const struct client *c)
 
 static enum error_of request_of(const struct client *c, bool is_unread)
 {
-	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
+	if (request_step_in(c, REQUEST_IN(READ_ON_STANDBY)))
 		return ERROR_OF_READ;
 	if (is_unread)
 		return ERROR_OF_UNREAD;
@@ -458,13 +451,13 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 	}
 	if (pg_error_is_fatal(f->body, f->size))
 		return c->peer.world->conf->settings.retry_on_shutdown && is_undone_by_rollback(c)
-			       ? hold(s, f, true)
+			       ? hold_answer(s, f, true)
 			       : RETRY_PASS;
-	if (has_begun || !is_one_request(&c->retry->request))
+	if (has_begun || !is_one_request(&c->request->kept))
 		return RETRY_PASS;
 	if (rest < sizeof(ready))
 		return memcmp(after, ready, rest) == 0 ? RETRY_MORE : RETRY_PASS;
-	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold(s, f, false)
+	return rest == sizeof(ready) && memcmp(after, ready, rest) == 0 ? hold_answer(s, f, false)
 									: RETRY_PASS;
 }
 
@@ -477,21 +470,22 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 	struct pg_frame f;
 
 	notice_answer(c, s);
-	is_nothing_sent = bytes_size(&c->retry->request) == 0;
-	if (n > RETRY_MOST || !may_move(s, c))
+	is_nothing_sent = bytes_size(&c->request->kept) == 0;
+	if (n > RETRY_MOST || !may_take_back(s, c))
 		return RETRY_PASS;
 	/* the client waits for no answer before its Sync, except after a Flush */
 	more = s->ledger.open || is_nothing_sent ? RETRY_PASS : RETRY_MORE;
 	for (size_t at = 0; at < n; at += PG_HEADER + f.size, before = f.type) {
 		enum pg_verdict read = pg_frame_look(buf + at, n - at, INT32_MAX, &f);
 
-		/* of the BEGIN that reads.c has sent; another ReadyForQuery ends the answer */
-		if (read == PG_OK && f.type == PGS_READY && before == PGS_COMPLETE && !has_rows &&
-		    c->reads & READING_SENT)
-			continue;
-		if (read != PG_OK ||
-		    (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f)))
+		if (read != PG_OK)
 			return read == PG_MORE && !has_rows ? more : RETRY_PASS;
+		/* of the BEGIN that pgweir has sent; another ReadyForQuery ends the answer */
+		if (f.type == PGS_READY && before == PGS_COMPLETE && !has_rows &&
+		    c->request->begin_is == BEGIN_SENT)
+			continue;
+		if (f.type != PGS_ERROR && !is_nothing_sent && !is_before_result(&f))
+			return RETRY_PASS;
 		if (f.type == PGS_ERROR && pg_frame_is_whole(&f))
 			return look_at_error(s, &f, n - at - PG_HEADER - f.size,
 					     is_nothing_sent || (at == 0 && is_overtaken(c)),
@@ -508,40 +502,35 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 bool retry_lost(struct server *s)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
-	struct retry *r = c ? c->retry : NULL;
+	struct request *r = c ? c->request : NULL;
 
 	if (!r)
 		return false;
 	notice_answer(c, s);
-	if (!may_move(s, c))
+	if (!may_take_back(s, c))
 		return false;
-	if (c->reads & READING_HERE && c->reads & READING_STANDBY)
+	if (r->step == REQUEST_READ_ON_STANDBY)
 		return ask_primary(s);
-	if (bytes_size(&r->request) == 0 || r->is_unsent ||
+	if (bytes_size(&r->kept) == 0 || r->repeat == REPEAT_UNSENT ||
 	    (is_overtaken(c) && !s->peer.stream.ssl))
 		return send_elsewhere(s);
-	return read_doubt(s, REASON_SERVER_CRASHED);
-}
-
-/* The request reads, and another host may execute it too: a standby has it, or read_auto.c has
-   proven its text. A primary may execute functions with effects elsewhere in a READ ONLY
-   transaction. */
-static bool is_proven_read(const struct client *c)
-{
-	return c->retry->step == AUTO_AWAY ||
-	       (c->reads & READING_HERE && c->reads & READING_STANDBY);
+	return offload_doubt(s, REASON_SERVER_CRASHED);
 }
 
 bool retry_recall(struct server *s, enum close_reason why)
 {
 	struct client *c = client_of(s->pooled.link);
 
-	if (!c->retry || peer_is_stopped(&s->peer))
+	if (!c->request || peer_is_stopped(&s->peer))
 		return false;
 	notice_answer(c, s);
-	if (bytes_size(&c->retry->request) > 0 && !is_proven_read(c))
-		return read_doubt(s, why);
-	if (!retry_take_back(s, why))
+	/* Another host may execute it too if a standby has it, or the catalogue has confirmed its
+	   text. A primary may execute functions with effects elsewhere in a READ ONLY transaction.
+	   */
+	if (bytes_size(&c->request->kept) > 0 &&
+	    !request_step_in(c, REQUEST_IN(OFFLOADED) | REQUEST_IN(READ_ON_STANDBY)))
+		return offload_doubt(s, why);
+	if (!retry_take_back(s, why, request_step_again(c->request)))
 		return false;
 	client_resume(c);
 	return true;
@@ -549,16 +538,25 @@ bool retry_recall(struct server *s, enum close_reason why)
 
 /* ---- clients that are held ---- */
 
+/* The answer that is held back has ended its server. */
+static bool answer_is_fatal(const struct request *r)
+{
+	const uint8_t *error = bytes_front(&r->answer);
+
+	return pg_error_is_fatal(error + PG_HEADER, pg_u32_at(error + 1) - PG_LENGTH_WORD);
+}
+
 /* The host has the role, and its answer counts. */
 static void give_answer(struct client *c)
 {
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 	struct world *w = c->peer.world;
+	bool is_fatal = answer_is_fatal(r);
 
 	if (r->host)
 		r->host->kept_answers++;
 	client_send(c, &r->answer);
-	if (r->is_fatal) {
+	if (is_fatal) {
 		c->error_sent = true;
 		client_end(c, REASON_SERVER_CRASHED, NULL);
 		return;
@@ -572,29 +570,37 @@ static void give_answer(struct client *c)
 void retry_judge(struct client *c)
 {
 	const struct roles *roles = c->pooled.pool->database->roles;
-	struct retry *r = c->retry;
+	const struct host *primary = roles ? roles->primary : NULL;
+	struct request *r = c->request;
 	const struct host *host = r->host;
+	bool is_fatal = answer_is_fatal(r);
 	/* servers are opened at the end of a turn, so a login at the same time is later */
-	bool is_new = host->evidence.at > r->since, has_role;
+	bool is_new = host->evidence.at > r->since, has_failed = host->failed_at >= r->since,
+	     has_role, is_standby;
 
-	has_role = roles && roles->primary == host && is_new &&
-		   (!r->is_fatal || host->accepted_at >= r->since);
-	if (!has_role && host->failed_at < r->since &&
-	    !(is_new && host->evidence.claim == CLAIM_STANDBY) &&
-	    (!roles || !roles->primary || roles->primary == host))
+	has_role = primary == host && is_new &&
+		   (!is_fatal || host->accepted_at >= r->since);
+	is_standby = is_new && host->evidence.claim == CLAIM_STANDBY;
+	/* the evidence proves nothing yet */
+	if (!has_role && !has_failed && !is_standby &&
+	    (!primary || primary == host))
 		return;
-	c->pooled.is_held = false;
-	if (has_role && host->failed_at < r->since)
+	if (has_role && !has_failed) {
+		request_to(c, REQUEST_DIRECT);
 		give_answer(c);
-	forget_host(r);
+	} else {
+		request_to(c, (enum request_step)r->held_step);
+	}
+	retry_forget_host(r);
 }
 
 /* ---- clients that lose their server ---- */
 
 enum close_reason retry_loss(const struct client *c, const struct server *s, enum close_reason why)
 {
-	if (!c->retry || c->pooled.target == TARGET_ANY || s->said_fatal ||
-	    (why != REASON_SERVER_CRASHED && why != REASON_HOST_ROLE))
+	bool is_of_host = why == REASON_SERVER_CRASHED || why == REASON_HOST_ROLE;
+
+	if (!c->request || c->pooled.target == TARGET_ANY || s->said_fatal || !is_of_host)
 		return why;
 	/* a replication stream is an answer without an end */
 	if (!s->pooled.dedicated && ledger_depth(&s->ledger) > 0 &&

@@ -132,9 +132,9 @@ bool session_state_keeps_server(struct client *c)
 	}
 	if (!c->pooled.pins)
 		return false;
-	/* each later write would fail; relay/reads.c sends texts that pin to the primary, but not
+	/* each later write would fail; relay/request.c sends texts that pin to the primary, but not
 	   all of them can be recognised */
-	if (c->pooled.splits && c->pooled.link->host &&
+	if (c->pooled.reads != READS_OFF && c->pooled.link->host &&
 	    c->pooled.link->host->evidence.claim == CLAIM_STANDBY)
 		client_end(c, REASON_PINNED_STANDBY, pins_text(c->pooled.pins, text));
 	if (!c->session || c->session->pin_is_granted)

@@ -33,13 +33,13 @@
 #include "base/mem.h"
 #include "chance.h"
 #include "conn/client.h"
-#include "conn/retry.h"
 #include "conn/server.h"
 #include "core/world.h"
 #include "data_row.h"
 #include "pg/build.h"
 #include "pool/inside.h"
 #include "pool/role.h"
+#include "relay/request.h"
 #include "sim.h"
 
 #include <stdio.h>
@@ -571,7 +571,7 @@ void roles_judge_sent(struct backend *b, const uint8_t *data, size_t size)
 	/* a transaction on a standby stays there, and while its role is unknown, its end counts as
 	   that of a write: roles_judge_executed() judges its requests */
 	if ((client->target != TARGET_PRIMARY && client->target != TARGET_READ_WRITE) ||
-	    client_of(client)->reads & READING_STANDBY)
+	    request_step_in(client_of(client), REQUEST_IN(MAY_WRITE)))
 		return;
 	SIM_CHECK(!m->is_standby, "server %u of a standby is sent a request for the primary", b->pid);
 	SIM_CHECK(!known->primary || known->primary == s->pooled.host, "server %u is sent a request, and the primary is %s", b->pid,
@@ -734,7 +734,7 @@ static void judge_hung_reads(void)
 		    loop_now() - c->pooled.since < most || !known || !known->primary ||
 		    loop_now() - known->changed_at < most)
 			continue;
-		SIM_CHECK(!client_waits_for_read(c->cancel_pid) || c->half_sent || c->peer.passing > 0 || c->retry->is_cut || c->retry->is_bound,
+		SIM_CHECK(!client_waits_for_read(c->cancel_pid) || c->half_sent || c->peer.passing > 0 || request_is_cut(c->request) || c->request->repeat == REPEAT_BOUND,
 			  "a client still waits for its read at server %u, which has been silent for %.3f s", s->backend_pid,
 			  (double)(loop_now() - m->silent_since) / USEC);
 	}

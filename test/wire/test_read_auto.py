@@ -369,6 +369,26 @@ def test_in_a_transaction(play):
     play.standby_reads()
 
 
+def test_statement_after_a_read_only_transaction(play):
+    """After a read-only transaction on the standby, single statements go to the standby again."""
+    play.learn()
+    play.standby_reads()
+    play.client.send(m.query("BEGIN READ ONLY"))
+    assert play.client.result().status == "T"
+    play.client.send(m.query("SELECT i FROM u"))
+    play.standby.expect_query("BEGIN READ ONLY")
+    play.standby.complete("BEGIN", "T")
+    play.standby.expect_query("SELECT i FROM u")
+    play.standby.answer("1", status="T")
+    assert play.client.result().value == "1"
+    play.client.send(m.query("COMMIT"))
+    play.standby.expect_query("COMMIT")
+    play.standby.complete("COMMIT")
+    play.client.result()
+    for _ in range(2):
+        play.standby_reads()
+
+
 @pytest.mark.parametrize("reads", ["off", "transaction"])
 def test_without_auto(scene, hosts, reads):
     play = Play(scene, hosts, reads=reads, read_your_writes="off")

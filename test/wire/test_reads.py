@@ -529,6 +529,22 @@ def test_client_reads_its_write(scene):
     read_here(client, stage.standby)
 
 
+def test_error_of_a_standby_that_a_session_has_waited_for(scene):
+    """The primary gets the request of a session that only reads, also if the server of the standby was opened for it."""
+    stage = Stage(scene)
+    for host in (stage.primary, stage.standby):
+        host.reported = {"default_transaction_read_only": "on"}
+    client = stage.client()
+    client.send(m.query(READ))
+    server = stage.standby.accept()
+    server.expect_query(READ)
+    server.send(CONFLICT, m.ready())
+    server = stage.primary.accept()
+    server.expect_query(READ)
+    server.answer("p")
+    assert client.result().value == "p"
+
+
 def test_session_that_only_reads(scene):
     """default_transaction_read_only = on by ALTER ROLE: autocommit statements, too."""
     stage = Stage(scene)

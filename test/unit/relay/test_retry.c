@@ -23,16 +23,18 @@ static bool begin(void)
 	whole_server_got(far);
 	if (!client || !server)
 		return false;
-	client->pooled.target = TARGET_PRIMARY;
-	client_prepare_retry(client);
+	client->pooled.role = TARGET_PRIMARY;
+	pool_client_seek(&client->pooled, false);
+	client_prepare_request(client);
 	/* until then, the client keeps its server */
-	retry_answered(client);
-	return client->retry;
+	request_answered(client);
+	return client->request;
 }
 
 static void end(void)
 {
-	client->pooled.target = TARGET_ANY;
+	client->pooled.role = TARGET_ANY;
+	pool_client_seek(&client->pooled, false);
 	whole.holds_answers = false;
 	house_settle(&whole);
 	whole_close();
@@ -40,7 +42,7 @@ static void end(void)
 
 static void keep(const char *bytes, size_t size)
 {
-	retry_keep(client, (const uint8_t *)bytes, size);
+	request_keep(client, (const uint8_t *)bytes, size);
 }
 
 TEST(request_of_several_writes_is_kept_whole)
@@ -48,18 +50,18 @@ TEST(request_of_several_writes_is_kept_whole)
 	REQUIRE(begin());
 	server->status = 'I';
 	keep("Q\0\0\0\6", 5);
-	CHECK_INT(client->retry->sent, 5);
-	CHECK(client->retry->is_first);
+	CHECK_INT(client->request->sent, 5);
+	CHECK_INT(client->request->repeat, REPEAT_WHOLE);
 	keep("x", 2);
-	CHECK_INT(client->retry->sent, 7);
-	CHECK_INT(bytes_size(&client->retry->request), 7);
-	retry_answered(client);
-	CHECK_INT(bytes_size(&client->retry->request), 0);
+	CHECK_INT(client->request->sent, 7);
+	CHECK_INT(bytes_size(&client->request->kept), 7);
+	request_answered(client);
+	CHECK_INT(bytes_size(&client->request->kept), 0);
 	/* the transaction goes on */
 	server->status = 'T';
 	keep("Q\0\0\0\6x", 7);
-	CHECK(!client->retry->is_first);
-	retry_answered(client);
+	CHECK_INT(client->request->repeat, REPEAT_ANSWERED);
+	request_answered(client);
 	end();
 }
 
@@ -69,17 +71,17 @@ TEST(long_request_is_not_kept)
 
 	REQUIRE(begin());
 	keep(much, sizeof(much));
-	CHECK_INT(bytes_size(&client->retry->request), RETRY_MOST);
-	CHECK(!client->retry->is_cut);
+	CHECK_INT(bytes_size(&client->request->kept), RETRY_MOST);
+	CHECK(!request_is_cut(client->request));
 	keep(much, 1);
-	CHECK(client->retry->is_cut);
-	CHECK_INT(bytes_size(&client->retry->request), 0);
+	CHECK(request_is_cut(client->request));
+	CHECK_INT(bytes_size(&client->request->kept), 0);
 	/* nothing is known of its text */
 	server->ledger.depth++;
 	CHECK_INT(retry_loss(client, server, REASON_SERVER_CRASHED), REASON_OUTCOME_UNKNOWN);
 	server->ledger.depth--;
-	retry_answered(client);
-	CHECK(!client->retry->is_cut);
+	request_answered(client);
+	CHECK(!request_is_cut(client->request));
 	end();
 }
 
@@ -89,12 +91,12 @@ TEST(without_memory_a_request_is_not_kept)
 	whole_memory_ends(0);
 	keep("Q\0\0\0\6x", 7);
 	CHECK(whole_memory_is_back() > 0);
-	CHECK(client->retry->is_cut);
-	retry_free(client);
+	CHECK(request_is_cut(client->request));
+	request_free(client);
 	whole_memory_ends(0);
-	client_prepare_retry(client);
+	client_prepare_request(client);
 	CHECK(whole_memory_is_back() > 0);
-	CHECK(!client->retry);
+	CHECK(!client->request);
 	end();
 }
 
@@ -103,7 +105,7 @@ static enum close_reason loss_after(const char *text, size_t size)
 {
 	enum close_reason why;
 
-	retry_answered(client);
+	request_answered(client);
 	keep((const char[]){ 'Q', 0, 0, 0, (char)(size + 4) }, 5);
 	keep(text, size);
 	server->ledger.depth++;

@@ -9,9 +9,9 @@
  *			return
  *	seen		sql/read_text.h recognises the text: the server of the primary that the
  *			statement goes to is asked about the catalogue first, and executes the
- *			statement itself this time. Meanwhile other clients with this text use the
- *			primary
- *	suits		the client asks for a standby (TARGET_READ) until the answer is complete: a
+ *			statement itself this time (ASKING, until the answer to the question).
+ *			Meanwhile other clients with this text use the primary
+ *	suits		the client asks for a standby until the answer is complete (OFFLOADED): a
  *			host that is fresh enough for this client
  *	others		the primary
  *
@@ -21,8 +21,9 @@
  *
  * The catalogue may change past pgweir. So once per half read_check_period, as long as texts with
  * the verdict "suits" arrive, one of them goes to the primary with the question about the names of
- * all these texts (struct basis). If the answer is no, or not the answer of this period, nothing
- * suits any more: a read relies on an answer that is at most one read_check_period old.
+ * all these texts (ASKING_ALL, struct basis). If the answer is no, or not the answer of this
+ * period, nothing suits any more: a read relies on an answer that is at most one read_check_period
+ * old.
  *
  * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long.
  * After an error until then, or if the connection is lost, the primary gets the same bytes
@@ -32,13 +33,18 @@
  * passed on if the client has sent a cancel request.
  *
  * A server that is lost without an answer, and is no standby of this rule, may have executed the
- * statement: AUTO_DOUBTED. Then the next server is asked before it gets the statement, for clients
- * of all roles. If the text does more than read, its outcome is unknown.
+ * statement: DOUBTED. Then the next server is asked before it gets the statement, for clients of
+ * all roles. If the text does more than read, its outcome is unknown.
  *
  * Only clients without a server that would share one are considered, so their sessions have no
  * temporary objects, pins or doubts.
+ *
+ * The walk of a statement: offload_view() is a part of the view of request_decide(), offload_take()
+ * carries the decision out, offload_blocks() holds further input back, offload_look() examines the
+ * answer, and offload_over() ends the step. offload_lost() and offload_look() send the statement to
+ * the primary.
  */
-#include "relay/read_auto.h"
+#include "relay/offload.h"
 
 #include "base/hash.h"
 #include "base/inline.h"
@@ -61,7 +67,7 @@
 
 /* ---- the text of a request ---- */
 
-/* All types that the Parse declares are built in: another one may be a domain with code. */
+/* All types that the Parse declares are built in: a type of a user may be a domain with code. */
 static bool declares_built_in_types(const struct request_text *text)
 {
 	struct pg_cursor types = pg_cursor_of(text->types, text->types_size);
@@ -169,15 +175,16 @@ static struct basis *basis_of(const struct database *database)
 	return basis;
 }
 
-/* Takes the time of a question about a single text. False: none may be asked now. */
-static bool take_question(struct basis *basis, usec_t now)
+/* A question about a single text may be asked now. */
+static bool may_ask_one(const struct basis *basis, usec_t now)
 {
-	usec_t from = basis->paid_until > now ? basis->paid_until : now;
+	return basis->paid_until - now <= QUESTIONS_AT_ONCE * QUESTION_GAP;
+}
 
-	if (from - now > QUESTIONS_AT_ONCE * QUESTION_GAP)
-		return false;
-	basis->paid_until = from + QUESTION_GAP;
-	return true;
+/* Takes the time of such a question. */
+static void take_question(struct basis *basis, usec_t now)
+{
+	basis->paid_until = (basis->paid_until > now ? basis->paid_until : now) + QUESTION_GAP;
 }
 
 /* ---- the verdict on a request ---- */
@@ -187,7 +194,7 @@ static bool take_question(struct basis *basis, usec_t now)
 static bool make_question(struct client *c, const struct request_text *text)
 {
 	struct read_names names;
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 
 	if (!read_text_only_reads(text->at, text->size,
 				  c->pooled.pool->database->conf->read_functions, &names))
@@ -203,33 +210,25 @@ static bool make_question(struct client *c, const struct request_text *text)
 	return false;
 }
 
-/* Makes the question about all names, if it is time for it. */
-static bool make_question_of_all(struct retry *r, struct basis *basis, usec_t lasts, usec_t now)
+/* Makes the question about all names. False: no memory. */
+static bool make_question_of_all(struct request *r, struct basis *basis, usec_t now)
 {
-	usec_t last = basis->asked_at > basis->confirmed_at ? basis->asked_at : basis->confirmed_at;
-
-	if (now - last < lasts / 2)
-		return false;
 	basis->asked_at = now;
 	bytes_free(&r->question);
 	read_set_ask(&basis->names, &r->question);
-	r->is_of_all = !r->question.failed;
-	return r->is_of_all;
+	return !r->question.failed;
 }
 
-/* The statement is not for a standby any more. */
-static void reset(struct client *c)
+void offload_end(struct client *c)
 {
-	if (c->retry->step == AUTO_AWAY && c->pooled.splits)
-		c->pooled.target = TARGET_PRIMARY;
-	c->retry->step = AUTO_NOT;
-	bytes_free(&c->retry->question);
-	read_set_free(&c->retry->names);
+	request_to(c, request_step_again(c->request));
+	bytes_free(&c->request->question);
+	read_set_free(&c->request->names);
 }
 
 static void set_verdict(const struct client *c, uint64_t key, enum read_verdict verdict)
 {
-	read_verdict_set(c->pooled.pool->database, key, verdict, c->retry->definitions,
+	read_verdict_set(c->pooled.pool->database, key, verdict, c->request->definitions,
 			 c->peer.world->now);
 }
 
@@ -238,7 +237,7 @@ static enum read_verdict verdict_on(struct client *c, const struct request_text 
 {
 	static uint8_t masked[READ_TEXT_MOST];
 	const struct database *database = c->pooled.pool->database;
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 	enum read_verdict verdict;
 	size_t size;
 
@@ -253,136 +252,139 @@ static enum read_verdict verdict_on(struct client *c, const struct request_text 
 	return read_verdict_on(database, r->key, c->peer.world->now);
 }
 
-/* The client has no server, and sends this text, which is a request of n bytes. */
-static void aim(struct client *c, const struct request_text *text, size_t n)
+/* Nothing binds the client to a host. */
+static bool is_free_to_move(const struct client *c)
+{
+	bool is_bound = c->login || c->pooled.listens || c->names_sql;
+	bool in_message =
+		c->refused_until || c->collects > 0 || c->half_sent || c->peer.passing > 0;
+
+	return !is_bound && !in_message && c->pooled.state == CLIENT_IDLE;
+}
+
+void offload_view(struct client *c, const uint8_t *at, size_t n, struct request_view *v)
 {
 	const struct database *database = c->pooled.pool->database;
-	struct basis *basis = basis_of(database);
-	usec_t now = c->peer.world->now, lasts = database->pools->conf->settings.read_check_period;
-	struct retry *r = c->retry;
+	usec_t now = c->peer.world->now, lasts = database->pools->conf->settings.read_check_period,
+	       last;
+	struct basis *basis;
+	struct request_text text;
+	struct read_names names;
+
+	if (!database->roles || n > RETRY_MOST || !is_free_to_move(c) ||
+	    !find_text(c, at, n, &text) || read_has_hint(text.at, text.size))
+		return;
+	basis = basis_of(database);
 
 	if (!basis)
 		return;
 	if (lasts < LASTS_LEAST)
 		lasts = LASTS_LEAST;
-	r->size = n;
-	retry_forget(r);
-	r->is_ended = r->is_canceled = r->is_of_all = false;
-	r->definitions = database->roles->written->definitions;
-	r->asked_at = now;
-	switch (verdict_on(c, text)) {
-	case STANDBY_SUITS:
-		if (make_question_of_all(r, basis, lasts, now)) {
-			r->step = AUTO_ASKS;
-		} else if (now - basis->confirmed_at < lasts) {
-			r->step = AUTO_AWAY;
-			c->pooled.target = TARGET_READ;
-		}
-		break;
-	case STANDBY_UNKNOWN:
-		set_verdict(c, r->key, STANDBY_SEEN);
-		break;
-	case STANDBY_SEEN:
-		if (!take_question(basis, now))
-			break;
-		if (make_question(c, text))
-			r->step = AUTO_ASKS;
-		set_verdict(c, r->key, r->step == AUTO_ASKS ? STANDBY_ASKED : STANDBY_NEVER);
-		break;
-	case STANDBY_ASKED:
-	case STANDBY_NOT_NOW:
-	case STANDBY_NEVER:
-		break;
-	}
-}
-
-/* The client would share a server, and nothing binds it to a host. */
-static bool is_free(const struct client *c)
-{
-	return link_will_share(c) && !c->login && !c->refused_until && c->collects == 0 &&
-	       !c->half_sent && c->peer.passing == 0 && !c->pooled.listens && !c->pooled.is_held &&
-	       !c->names_sql && c->pooled.state == CLIENT_IDLE;
+	last = basis->asked_at > basis->confirmed_at ? basis->asked_at : basis->confirmed_at;
+	v->is_statement = true;
+	v->verdict = verdict_on(c, &text);
+	v->is_due = now - last >= lasts / 2;
+	v->is_recent = now - basis->confirmed_at < lasts;
+	v->may_ask = may_ask_one(basis, now);
+	/* this costs more */
+	v->only_reads =
+		v->verdict == STANDBY_SEEN && v->may_ask &&
+		read_text_only_reads(text.at, text.size, database->conf->read_functions, &names);
 }
 
 /* Asks the server of the client about its statement. True: the client waits for it. False: nothing
    is to be asked. */
-static bool ask(struct client *c)
+static bool offload_ask(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 
-	if ((r->step != AUTO_ASKS && r->step != AUTO_DOUBTED) || s->task)
+	if (s->task)
 		return false;
-	if (r->step == AUTO_ASKS)
-		r->step = AUTO_NOT;
-	r->says = false;
+	r->is_confirmed = false;
 	if (!ledger_is_empty(&s->ledger) || s->status != 'I') {
 		bytes_free(&r->question);
-		if (r->step == AUTO_DOUBTED)
+		if (r->step == REQUEST_DOUBTED)
 			client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
-		return r->step == AUTO_DOUBTED;
+		else
+			offload_end(c);
+		return r->step == REQUEST_DOUBTED;
 	}
 	s->pooled.pool->read_asks++;
 	server_run_and_free(s, &task_read_auto, &r->question);
 	return true;
 }
 
-/* Gets the client a server, and asks the server. True: the client waits, or the pair has ended. */
-static bool ask_first(struct client *c)
+/* Gets the client a server, and asks the server. */
+static enum verdict ask_first(struct client *c)
 {
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
 	c->peer.request_at = w->now_wall;
 	lent = pool_want(&c->pooled, w->now);
-	return !lent || !link_begin(server_of(lent), c) || ask(c);
+	if (lent && link_begin(server_of(lent), c) && !offload_ask(c))
+		return VERDICT_PASS;
+	return peer_is_stopped(&c->peer) ? VERDICT_GONE : VERDICT_WAIT;
 }
 
-/* A lost server may have executed the request at the front of n bytes, with AUTO_DOUBTED. */
-static bool ask_again(struct client *c, const uint8_t *at, size_t n)
+/* A lost server may have executed the request at the front of n bytes, with DOUBTED. */
+static enum verdict ask_again(struct client *c, const uint8_t *at, size_t n)
 {
 	struct request_text text;
 
-	if (n >= c->retry->size && find_text(c, at, c->retry->size, &text) &&
+	if (n >= c->request->size && find_text(c, at, c->request->size, &text) &&
 	    make_question(c, &text))
 		return ask_first(c);
 	client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
-	return true;
+	return VERDICT_GONE;
 }
 
-/* The client has a server. */
-static bool waits_for_answer(struct client *c, size_t *n)
+enum verdict offload_take(struct client *c, enum request_decision decision, const uint8_t *at,
+			  size_t n)
 {
-	struct retry *r = c->retry;
+	const struct database *database = c->pooled.pool->database;
+	struct request *r = c->request;
+	usec_t now = c->peer.world->now;
+	struct request_text text;
 
-	if (r->step == AUTO_ASKS || r->step == AUTO_DOUBTED)
-		return ask(c);
-	if (r->step != AUTO_AWAY)
-		return false;
-	if (!read_is_incomplete(c))
+	if (decision == DECIDE_ASK_AGAIN)
+		return ask_again(c, at, n);
+	r->size = n;
+	request_forget(r);
+	r->is_canceled = false;
+	r->definitions = database->roles->written->definitions;
+	r->asked_at = now;
+	if (decision == DECIDE_ASK || decision == DECIDE_NEVER)
+		take_question(basis_of(database), now);
+	if (decision == DECIDE_OFFLOAD) {
+		request_to(c, REQUEST_OFFLOADED);
+	} else if (decision == DECIDE_NOTE) {
+		set_verdict(c, r->key, STANDBY_SEEN);
+	} else if (decision == DECIDE_ASK_ALL && make_question_of_all(r, basis_of(database), now)) {
+		request_to(c, REQUEST_ASKING_ALL);
+		return ask_first(c);
+	} else if (decision == DECIDE_ASK && find_text(c, at, n, &text) &&
+		   make_question(c, &text)) {
+		set_verdict(c, r->key, STANDBY_ASKED);
+		request_to(c, REQUEST_ASKING);
+		return ask_first(c);
+	} else if (decision == DECIDE_NEVER) {
+		set_verdict(c, r->key, STANDBY_NEVER);
+	}
+	return VERDICT_PASS;
+}
+
+bool offload_blocks(struct client *c, size_t *n)
+{
+	struct request *r = c->request;
+	if (r->step != REQUEST_OFFLOADED)
+		return offload_ask(c);
+	if (!offload_is_incomplete(c))
 		return true;
 	/* the next statement may have arrived while the client was in the queue */
 	*n = *n < r->size - r->sent ? *n : r->size - r->sent;
 	return false;
-}
-
-bool read_waits(struct client *c, const uint8_t *at, size_t *n)
-{
-	const struct database *database = c->pooled.pool->database;
-	struct request_text text;
-
-	if (c->pooled.link)
-		return waits_for_answer(c, n);
-	if (c->retry->step == AUTO_DOUBTED)
-		return ask_again(c, at, *n);
-	if (c->retry->step != AUTO_NOT)
-		reset(c);
-	/* reads.c decides about transactions */
-	if (database->conf->reads == READS_AUTO && database->roles && c->reads == 0 &&
-	    c->pooled.splits && c->pooled.target == TARGET_PRIMARY && *n <= RETRY_MOST &&
-	    is_free(c) && find_text(c, at, *n, &text) && !read_has_hint(text.at, text.size))
-		aim(c, &text, *n);
-	return c->retry->step == AUTO_ASKS && ask_first(c);
 }
 
 /* ---- the question ---- */
@@ -392,8 +394,8 @@ static void on_row(struct server *s, const struct pg_frame *row)
 	static const uint8_t yes[] = { 0, 1, 0, 0, 0, 1, 't' };
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-	if (c && c->retry)
-		c->retry->says = row->here == sizeof(yes) &&
+	if (c && c->request)
+		c->request->is_confirmed = row->here == sizeof(yes) &&
 				 memcmp(row->body, yes, sizeof(yes)) == 0;
 }
 
@@ -402,21 +404,21 @@ static void take_answer(const struct client *c, bool failed)
 {
 	const struct database *database = c->pooled.pool->database;
 	struct basis *basis = database->roles ? basis_of(database) : NULL;
-	struct retry *r = c->retry;
+	struct request *r = c->request;
 	bool is_first;
 
 	/* the definitions have changed meanwhile */
 	if (!basis || basis->definitions != r->definitions)
 		return;
-	if (r->is_of_all) {
-		if (r->says && !failed)
+	if (r->step == REQUEST_ASKING_ALL) {
+		if (r->is_confirmed && !failed)
 			basis->confirmed_at = r->asked_at;
 		else if (!failed)
 			read_definitions_changed(database);
 		return;
 	}
 	is_first = basis->confirmed_at == 0;
-	if (failed || !r->says || !read_set_merge(&basis->names, &r->names)) {
+	if (failed || !r->is_confirmed || !read_set_merge(&basis->names, &r->names)) {
 		set_verdict(c, r->key, STANDBY_NOT_NOW);
 		return;
 	}
@@ -436,15 +438,17 @@ static enum task_end on_done(struct server *s, bool failed)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;
 	}
-	if (c->retry && c->retry->step == AUTO_DOUBTED) {
-		c->retry->step = AUTO_NOT;
-		if (!failed && c->retry->says)
+	if (request_step_in(c, REQUEST_IN(DOUBTED))) {
+		request_to(c, request_holds_begin(c) ? REQUEST_TO_PRIMARY : REQUEST_DIRECT);
+		if (!failed && c->request->is_confirmed)
 			return TASK_END_RESUME;
 		client_end(c, REASON_OUTCOME_UNKNOWN, NULL);
 		return TASK_END_NOTHING;
 	}
-	if (c->retry && c->retry->key != 0)
+	if (request_step_in(c, REQUEST_IN(ASKING) | REQUEST_IN(ASKING_ALL))) {
 		take_answer(c, failed);
+		offload_end(c);
+	}
 	return TASK_END_RESUME;
 }
 
@@ -466,23 +470,23 @@ static bool send_to_primary(struct server *s, enum close_reason why, uint64_t ke
 {
 	struct client *c = client_of(s->pooled.link);
 
-	if (!retry_take_back(s, why))
+	if (!retry_take_back(s, why, REQUEST_DIRECT))
 		return false;
 	set_verdict(c, key, verdict);
-	reset(c);
+	offload_end(c);
 	client_resume(c);
 	return true;
 }
 
-NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, size_t n)
+NEVER_INLINE enum retry_verdict offload_look(struct server *s, const uint8_t *buf, size_t n)
 {
 	struct pg_frames all = { buf, n };
-	struct retry *r = client_of(s->pooled.link)->retry;
+	struct request *r = client_of(s->pooled.link)->request;
 	struct pg_error e;
 	struct pg_frame f;
 	bool is_fatal;
 
-	if (!r->is_first || r->sent == 0)
+	if (r->repeat != REPEAT_WHOLE && r->repeat != REPEAT_UNSENT)
 		return retry_look(s, buf, n);
 	while (n < RETRY_MOST && pg_frames_next(&all, INT32_MAX, &f) == PG_OK) {
 		if (f.type == PGS_READY)
@@ -491,10 +495,8 @@ NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, 
 			continue;
 		if (pg_error_read(f.body, f.size, &e) != PG_OK)
 			return RETRY_PASS;
-		if (r->is_canceled && strcmp(e.sqlstate, "57014") == 0) {
-			r->is_ended = true;
+		if (r->is_canceled && strcmp(e.sqlstate, "57014") == 0)
 			return RETRY_PASS;
-		}
 		/* a FATAL error is about the server and not about the text, a data exception about
 		   its literals */
 		is_fatal = pg_error_is_fatal(f.body, f.size);
@@ -508,23 +510,24 @@ NEVER_INLINE enum retry_verdict read_look(struct server *s, const uint8_t *buf, 
 	}
 	if (n < RETRY_MOST && !s->ledger.open)
 		return RETRY_MORE;
-	/* the answer is forwarded; read_over() looks for an error in its rest */
+	/* the answer is forwarded; offload_over() looks for an error in its rest */
 	if (!client_of(s->pooled.link)->keeps_state)
 		s->session.has_failed = false;
 	return RETRY_PASS;
 }
 
-NEVER_INLINE void read_over(struct server *s, bool is_whole)
+NEVER_INLINE void offload_over(struct server *s, bool is_whole)
 {
 	struct client *c = client_of(s->pooled.link);
 
 	if (!is_whole) {
-		c->retry->size = 0;
+		c->request->size = 0;
 		return;
 	}
-	if (read_is_away(s) && !c->retry->is_first && !c->retry->is_ended && s->session.has_failed)
-		set_verdict(c, c->retry->text_key, STANDBY_NEVER);
-	reset(c);
+	if (offload_is_away(s) && c->request->repeat == REPEAT_ANSWERED &&
+	    !c->request->is_canceled && s->session.has_failed)
+		set_verdict(c, c->request->text_key, STANDBY_NEVER);
+	offload_end(c);
 	if (bytes_size(&c->peer.held) > 0 || c->peer.blocked & FLOW_HELD) {
 		c->peer.held_first = bytes_size(&c->peer.held) > 0;
 		flow_unblock(&c->peer, FLOW_HELD);
@@ -532,18 +535,18 @@ NEVER_INLINE void read_over(struct server *s, bool is_whole)
 	}
 }
 
-bool read_lost(struct server *s)
+bool offload_lost(struct server *s)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	struct host *host = s->pooled.host;
 
-	if (!c || !c->retry || !read_is_away(s) || peer_is_stopped(&s->peer))
+	if (!c || !c->request || !offload_is_away(s) || peer_is_stopped(&s->peer))
 		return false;
-	if (send_to_primary(s, REASON_SERVER_CRASHED, c->retry->key, STANDBY_NOT_NOW)) {
+	if (send_to_primary(s, REASON_SERVER_CRASHED, c->request->key, STANDBY_NOT_NOW)) {
 		host_doubt(host, c->peer.world->now);
 		return true;
 	}
-	set_verdict(c, c->retry->key, STANDBY_NOT_NOW);
+	set_verdict(c, c->request->key, STANDBY_NOT_NOW);
 	return false;
 }
 
@@ -552,31 +555,31 @@ bool read_lost(struct server *s)
 /* The request of the client is one statement that only reads if the catalogue confirms it. */
 static bool may_only_read(const struct client *c)
 {
-	const struct bytes *request = &c->retry->request;
+	const struct bytes *kept = &c->request->kept;
 	struct read_names names;
 	struct request_text text;
 
-	return !(c->reads & READING_HERE) &&
-	       find_text(c, bytes_front(request), bytes_size(request), &text) &&
+	return !request_step_in(c, REQUEST_IN_READ) &&
+	       find_text(c, bytes_front(kept), bytes_size(kept), &text) &&
 	       read_text_only_reads(text.at, text.size,
 				    c->pooled.pool->database->conf->read_functions, &names);
 }
 
-bool read_doubt(struct server *s, enum close_reason why)
+bool offload_doubt(struct server *s, enum close_reason why)
 {
 	struct client *c = client_of(s->pooled.link);
 	struct host *host = s->pooled.host;
-	struct retry *r = c->retry;
-	size_t size = bytes_size(&r->request);
+	struct request *r = c->request;
+	size_t size = bytes_size(&r->kept);
 	/* the catalogue has been asked before */
-	bool is_proven = r->step == AUTO_AWAY;
+	bool is_proven = r->step == REQUEST_OFFLOADED;
 
-	if ((!is_proven && (size == 0 || !may_only_read(c))) || !retry_take_back(s, why))
+	if (!is_proven && (size == 0 || !may_only_read(c)))
 		return false;
-	if (!is_proven) {
-		r->step = AUTO_DOUBTED;
+	if (!retry_take_back(s, why, is_proven ? REQUEST_DIRECT : REQUEST_DOUBTED))
+		return false;
+	if (!is_proven)
 		r->size = size;
-	}
 	host_doubt(host, c->peer.world->now);
 	client_resume(c);
 	return true;

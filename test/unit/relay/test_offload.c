@@ -1,5 +1,5 @@
 /* The answer of a standby to a statement that only reads; wire/test_read_auto.py has the rest. */
-#include "relay/read_auto.h"
+#include "relay/offload.h"
 
 #include "pg/build.h"
 #include "unit.h"
@@ -19,20 +19,22 @@ static bool begin(void)
 	whole_server_got(far);
 	if (!client || !server)
 		return false;
-	client->pooled.target = TARGET_PRIMARY;
-	client_prepare_retry(client);
-	if (!client->retry)
+	client->pooled.role = TARGET_PRIMARY;
+	client->pooled.reads = READS_AUTO;
+	client_prepare_request(client);
+	if (!client->request)
 		return false;
-	client->retry->step = AUTO_AWAY;
-	client->retry->is_first = true;
-	client->retry->sent = 1;
+	request_to(client, REQUEST_OFFLOADED);
+	client->request->repeat = REPEAT_WHOLE;
 	return true;
 }
 
 static void end(void)
 {
-	client->pooled.target = TARGET_ANY;
-	client->retry->step = AUTO_NOT;
+	offload_end(client);
+	client->pooled.role = TARGET_ANY;
+	client->pooled.reads = READS_OFF;
+	pool_client_seek(&client->pooled, false);
 	whole.holds_answers = false;
 	house_settle(&whole);
 	whole_close();
@@ -53,8 +55,8 @@ TEST(answer_is_held_until_it_is_complete)
 	pg_build(&answer, PGS_READY, "I", 1);
 	complete = bytes_size(&answer);
 	for (size_t n = 1; n < complete; n++)
-		CHECK_INT(read_look(server, bytes_front(&answer), n), RETRY_MORE);
-	CHECK_INT(read_look(server, bytes_front(&answer), complete), RETRY_PASS);
+		CHECK_INT(offload_look(server, bytes_front(&answer), n), RETRY_MORE);
+	CHECK_INT(offload_look(server, bytes_front(&answer), complete), RETRY_PASS);
 	bytes_free(&answer);
 	end();
 }
@@ -64,8 +66,8 @@ TEST(long_answer_is_not_held)
 	static uint8_t row[RETRY_MOST] = { PGS_ROW, 0, 0, 0xff, 0xff };
 
 	REQUIRE(begin());
-	CHECK_INT(read_look(server, row, sizeof(row) - 1), RETRY_MORE);
-	CHECK_INT(read_look(server, row, sizeof(row)), RETRY_PASS);
+	CHECK_INT(offload_look(server, row, sizeof(row) - 1), RETRY_MORE);
+	CHECK_INT(offload_look(server, row, sizeof(row)), RETRY_PASS);
 	end();
 }
 
@@ -75,9 +77,9 @@ TEST(canceled_statement_stays_canceled)
 
 	REQUIRE(begin());
 	error(&answer, "57014");
-	client->retry->is_canceled = true;
-	CHECK_INT(read_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
-	CHECK(client->retry->is_ended);
+	client->request->is_canceled = true;
+	CHECK_INT(offload_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
+	CHECK_INT(client->request->step, REQUEST_OFFLOADED);
 	bytes_free(&answer);
 	end();
 }
@@ -89,31 +91,37 @@ TEST(error_that_cannot_be_replaced_is_forwarded)
 
 	REQUIRE(begin());
 	error(&answer, "40001");
-	CHECK_INT(read_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
-	CHECK(client->pooled.link && !client->retry->is_ended);
+	CHECK_INT(offload_look(server, bytes_front(&answer), bytes_size(&answer)), RETRY_PASS);
+	CHECK(client->pooled.link);
 	bytes_free(&answer);
 	end();
 }
 
 TEST(input_waits_only_for_a_complete_statement)
 {
+	size_t n = 20;
+
 	REQUIRE(begin());
-	client->retry->size = 10;
-	client->retry->sent = 0;
-	CHECK(read_is_incomplete(client) && !read_is_sent(client));
-	retry_keep(client, (const uint8_t *)"Q\0\0\0\11abcd", 10);
-	CHECK(!read_is_incomplete(client) && read_is_sent(client));
+	client->request->size = 10;
+	CHECK(offload_is_incomplete(client));
+	/* the next statement is not sent with it */
+	CHECK(!offload_blocks(client, &n));
+	CHECK_INT(n, 10);
+	request_keep(client, (const uint8_t *)"Q\0\0\0\11abcd", 10);
+	CHECK(!offload_is_incomplete(client) && offload_blocks(client, &n));
 	end();
 }
 
-TEST(other_databases_ask_nothing)
+TEST(client_in_a_transaction_asks_nothing)
 {
 	size_t n = 14;
 
 	REQUIRE(begin());
-	client->retry->step = AUTO_NOT;
-	CHECK(!read_waits(client, (const uint8_t *)"Q\0\0\0\15SELECT 1", &n));
+	offload_end(client);
+	request_to(client, REQUEST_ASKING);
+	CHECK(!offload_blocks(client, &n));
 	CHECK_INT(n, 14);
+	CHECK_INT(client->request->step, REQUEST_DIRECT);
 	end();
 }
 
