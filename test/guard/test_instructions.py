@@ -122,7 +122,7 @@ def executed_with_roles(scene, hosts, target, texts, count):
     return weir.executed()["pgweir"]
 
 
-@pytest.mark.parametrize("texts, most", ((("one",), 148), (("BEGIN", "one", "COMMIT"), 304), (("BEGIN READ ONLY", "one", "COMMIT"), 4900)))
+@pytest.mark.parametrize("texts, most", ((("one",), 148), (("BEGIN", "one", "COMMIT"), 304), (("BEGIN READ ONLY", "one", "COMMIT"), 5300)))
 def test_instructions_with_reads(scene, texts, most):
     """What reads = transaction adds to queries on the primary, and to a transaction that goes to the standby: how many reads bring the answers of the
     latter depends on the pace of the servers."""
