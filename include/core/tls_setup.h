@@ -13,8 +13,8 @@ void tls_contexts_make(struct tls_contexts *fresh, const struct tls_contexts *ol
 		       const struct conf *conf, bool may_keep, struct conf_problems *problems);
 /* Drops the contexts; *contexts is zero then. */
 void tls_contexts_drop(struct tls_contexts *contexts);
-/* Marks the servers over TCP of databases whose own context is another one than in `old`. Returns
-   whether there is such a database. */
+/* Marks the servers over TCP of each database whose own TLS context differs from the one in `old`.
+   Returns whether there is such a database. */
 bool tls_contexts_retire_changed(struct world *world, const struct tls_contexts *old);
 /* The settings client_tls_... */
 struct tls_config tls_config_of_clients(const struct settings *settings);

@@ -107,7 +107,7 @@ struct host {
 	/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login
 	   shows that the host does not shut down */
 	usec_t login_wanted;
-	/* logins in a row that led to another server than the one that is asked */
+	/* consecutive logins that led to another server than the watcher's */
 	unsigned strangers;
 	/* clients that wait for the verdict on it (pool_client.is_held), each with a reference */
 	int held;

@@ -108,7 +108,8 @@ bool client_send(struct client *c, const struct bytes *bytes)
 	return true;
 }
 
-static void mark(struct client *c, enum peer_fate fate, enum close_reason why, const char *detail)
+static void client_mark(struct client *c, enum peer_fate fate, enum close_reason why,
+			const char *detail)
 {
 	struct world *w = c->peer.world;
 
@@ -128,12 +129,12 @@ void client_end(struct client *c, enum close_reason why, const char *detail)
 		why = REASON_CLIENT_TLS;
 		detail = stream_abuse(&c->peer.stream);
 	}
-	mark(c, PEER_ENDS, why, detail);
+	client_mark(c, PEER_ENDS, why, detail);
 }
 
 void client_hand_over(struct client *c)
 {
-	mark(c, PEER_HANDED_OVER, REASON_NONE, NULL);
+	client_mark(c, PEER_HANDED_OVER, REASON_NONE, NULL);
 }
 
 void client_end_bad_header(struct client *c, const uint8_t *at, size_t n)

@@ -134,7 +134,8 @@ const char *server_text(const struct server *s, char *buf, size_t size)
 	return buf;
 }
 
-static void mark(struct server *s, enum peer_fate fate, enum close_reason why, const char *detail)
+static void server_mark(struct server *s, enum peer_fate fate, enum close_reason why,
+			const char *detail)
 {
 	s->peer.ended_in = s->pooled.state;
 	peer_end(&s->peer, fate, why, detail);
@@ -150,7 +151,7 @@ void server_end(struct server *s, enum close_reason why, const char *detail)
 		why = REASON_SERVER_TLS;
 		detail = stream_abuse(&s->peer.stream);
 	}
-	mark(s, PEER_ENDS, why, detail);
+	server_mark(s, PEER_ENDS, why, detail);
 	/* no other server knows its session */
 	if (s->pooled.link)
 		client_end(client_of(s->pooled.link), why, detail);
@@ -165,7 +166,7 @@ void server_end_leaving(struct server *s, enum close_reason why, bool client_die
 
 void server_hand_over(struct server *s)
 {
-	mark(s, PEER_HANDED_OVER, REASON_NONE, NULL);
+	server_mark(s, PEER_HANDED_OVER, REASON_NONE, NULL);
 	if (s->pooled.link)
 		client_hand_over(client_of(s->pooled.link));
 }

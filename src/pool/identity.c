@@ -86,7 +86,7 @@ bool pool_server_identify(struct pool_server *server, uint64_t server_id, usec_t
 
 	server->server_id = server_id;
 	host->strangers = is_right ? 0 : host->strangers + 1;
-	/* the address leads elsewhere; or this is one of several servers behind it */
+	/* the address leads to another server now, or to several servers in turn */
 	if (!is_right && (host->is_reported || host->strangers % STRANGERS_MOST == 0)) {
 		host->login_wanted = now;
 		host_doubt(host, now);

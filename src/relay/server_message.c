@@ -163,8 +163,8 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 		/* of the ROLLBACK TO that aborts the transaction: see request.c */
 		if (f->type == PGS_ERROR && fails && !s->said_fatal)
 			return VERDICT_SWALLOW;
-		/* Cancelled, for example. The server executes the request behind it outside of a
-		   transaction, and the client would get two answers to one request. */
+		/* BEGIN was cancelled, for example. The server executes the request after it
+		   outside of a transaction, and the client would get two answers. */
 		if (f->type == PGS_READY || (f->type == PGS_ERROR && !s->said_fatal)) {
 			s->pooled.close_reason = REASON_OUTCOME_UNKNOWN;
 			return VERDICT_INVALID;
