@@ -38,19 +38,6 @@ take_option() {
 passed=0
 failed=0
 
-# WHAT COMMAND...: one check; shows the output of a failed command.
-check() {
-	what=$1
-	shift
-	if "$@" >"$room/check.log" 2>&1; then
-		passed=$((passed + 1))
-		return
-	fi
-	tail -n 40 "$room/check.log"
-	say "FAILED: $what"
-	failed=$((failed + 1))
-}
-
 # ---- The package
 
 # FILE NAME: the licence as debian/copyright wants it.

@@ -218,6 +218,19 @@ setup_build() {
 	build_step make -j"$(nproc)"
 }
 
+# WHAT COMMAND...: one check, counted in $passed or $failed; shows the end of a failed command's output.
+check() {
+	what=$1
+	shift
+	if "$@" >"$room/check.log" 2>&1; then
+		passed=$((passed + 1))
+		return
+	fi
+	tail -n 40 "$room/check.log"
+	say "FAILED: $what"
+	failed=$((failed + 1))
+}
+
 # ---- PostgreSQL
 
 postgres_find() {

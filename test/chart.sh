@@ -20,19 +20,6 @@ setup_builds
 passed=0
 failed=0
 
-# WHAT COMMAND...: one check.
-check() {
-	what=$1
-	shift
-	if "$@" >"$room/check.log" 2>&1; then
-		passed=$((passed + 1))
-		return
-	fi
-	tail -n 30 "$room/check.log"
-	say "FAILED: $what"
-	failed=$((failed + 1))
-}
-
 command -v go >/dev/null || fail "Go is not installed" "install Go 1.23 or later"
 say "Building Helm and the checker"
 mkdir -p "$builds/chart" "$builds/bin"

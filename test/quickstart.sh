@@ -19,19 +19,6 @@ setup_room
 passed=0
 failed=0
 
-# WHAT COMMAND...: one check.
-check() {
-	what=$1
-	shift
-	if "$@" >"$room/check.log" 2>&1; then
-		passed=$((passed + 1))
-		return
-	fi
-	tail -n 30 "$room/check.log"
-	say "FAILED: $what"
-	failed=$((failed + 1))
-}
-
 not() {
 	! "$@"
 }
