@@ -26,7 +26,7 @@ KNOWN = {
         LEDGER_ PG_ STEP_ STREAM_
         """,
     "functions of two source files": """
-        begin find mark
+        begin find
         """,
     "names of two source files": """
         message.c startup.c

@@ -6,6 +6,7 @@
  * counterpart unpacks it. A record's descriptor is one end of a socket pair.
  */
 #include "handover/handover_parts.h"
+#include "state/notify.h"
 
 #include "unit.h"
 #include "whole.h"
@@ -75,6 +76,50 @@ static inline void take_pool(void)
 	struct pools *pools = fresh.world->pools;
 
 	taking->pool = pool_get(database_get(pools, "d", true, fresh.world->now), user_get(pools, "u"), false, fresh.world->now);
+}
+
+/* Opens both worlds, with an idle client in the first one. */
+static inline bool worlds_begin(const char *ini)
+{
+	worlds_open(ini);
+	client = whole_login(&near);
+	far = house_server(&whole);
+	if (!client)
+		return false;
+	take_pool();
+	return true;
+}
+
+/* ... whose server executes a transaction. */
+static inline bool worlds_begin_in_transaction(const char *ini)
+{
+	worlds_open(ini);
+	client = whole_in_transaction(&near, &far);
+	server = whole_last_server();
+	take_pool();
+	return client && server;
+}
+
+/* ... whose server has become idle. */
+static inline bool worlds_begin_idle(const char *ini)
+{
+	if (!worlds_begin_in_transaction(ini))
+		return false;
+	whole_query(near, "C");
+	return server->pooled.state == SERVER_IDLE;
+}
+
+/* ... that listens, and whose server has become the listener of the pool; NULL: it has not. */
+static inline struct notify_server *worlds_begin_listening(void)
+{
+	struct notify_server *listener;
+
+	if (!worlds_begin_in_transaction(WHOLE_INI("pool_size=3", "session_state=full\n")))
+		return NULL;
+	whole_query(near, "ALISTEN");
+	whole_query(near, "C");
+	listener = notify_server_of(client->pooled.pool);
+	return listener && listener->server == server ? listener : NULL;
 }
 
 static inline struct client *last_client(void)

@@ -8,22 +8,12 @@
 
 #define INI WHOLE_INI("pool_size=1", "")
 
-static bool begin(void)
-{
-	worlds_open(INI);
-	client = whole_login(&near);
-	if (!client)
-		return false;
-	take_pool();
-	return true;
-}
-
 TEST(each_client_has_its_own_cancel_key)
 {
 	struct house_end *end;
 	struct client *other;
 
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	other = whole_login(&end);
 	REQUIRE(other);
 	CHECK(client->cancel_pid != 0 && client->cancel_pid <= INT32_MAX && other->cancel_pid != client->cancel_pid);
@@ -42,7 +32,7 @@ TEST(clients_with_the_same_process_id)
 	struct client *others[3];
 	struct house_end *e;
 
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	for (int i = 0; i < 3; i++) {
 		others[i] = whole_login(&e);
 		REQUIRE(others[i]);
@@ -57,7 +47,7 @@ TEST(clients_with_the_same_process_id)
 
 TEST(key_is_removed_with_its_client)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	cancel_forget_client(client);
 	CHECK(!client->has_cancel_key);
 	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, client->cancel_key_size));
@@ -70,7 +60,7 @@ TEST(duplicate_cancel_key_is_refused)
 {
 	struct client *took;
 
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
@@ -80,7 +70,7 @@ TEST(duplicate_cancel_key_is_refused)
 
 TEST(short_cancel_key_is_refused)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	client->cancel_key_size = 3;
 	pack_client();
 	client->cancel_key_size = CANCEL_KEY;

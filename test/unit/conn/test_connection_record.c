@@ -8,42 +8,13 @@
 
 #define INI WHOLE_INI("pool_size=1", "")
 
-static bool begin(void)
-{
-	worlds_open(INI);
-	client = whole_login(&near);
-	far = house_server(&whole);
-	if (!client)
-		return false;
-	take_pool();
-	return true;
-}
-
-static bool begin_in_transaction(void)
-{
-	worlds_open(INI);
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	take_pool();
-	return client && server;
-}
-
-/* The same without a client. */
-static bool begin_idle(void)
-{
-	if (!begin_in_transaction())
-		return false;
-	whole_query(near, "C");
-	return server->pooled.state == SERVER_IDLE;
-}
-
 /* ---- clients ---- */
 
 TEST(client_fields_are_handed_over)
 {
 	struct client *took;
 
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	client->login_since = 11;
 	client->last_active = 12;
 	client->query_started = 13;
@@ -104,7 +75,7 @@ TEST(queued_client)
 
 TEST(unsent_bytes_are_kept)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	bytes_append_text(&client->peer.stream.out, "rest");
 	pack_client();
 	bytes_free(&client->peer.stream.out);
@@ -120,7 +91,7 @@ TEST(server_fields_are_handed_over)
 {
 	struct server *took;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->pooled.since = 11;
 	server->pooled.opened = 12;
 	server->batch = 13;
@@ -159,7 +130,7 @@ TEST(server_in_a_transaction)
 {
 	struct server *took;
 
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	whole.holds_answers = true;
 	whole_query(near, "one");
 	pack_server();
@@ -175,7 +146,7 @@ TEST(server_in_a_transaction)
 
 TEST(invalid_transaction_status)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->status = 'X';
 	pack_server();
 	server->status = 'I';

@@ -12,40 +12,11 @@
 
 #define INI WHOLE_INI("pool_size=1", "admin_users=admin\n")
 
-static bool begin(void)
-{
-	worlds_open(INI);
-	client = whole_login(&near);
-	far = house_server(&whole);
-	if (!client)
-		return false;
-	take_pool();
-	return true;
-}
-
-static bool begin_in_transaction(void)
-{
-	worlds_open(INI);
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	take_pool();
-	return client && server;
-}
-
-/* The same without a client. */
-static bool begin_idle(void)
-{
-	if (!begin_in_transaction())
-		return false;
-	whole_query(near, "C");
-	return server->pooled.state == SERVER_IDLE;
-}
-
 /* ---- clients ---- */
 
 TEST(idle_client)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	CHECK(handover_includes(&client->peer));
 	client->peer.stream.write_failed = true;
 	CHECK(!handover_includes(&client->peer));
@@ -76,7 +47,7 @@ TEST(replication_login_in_progress)
 {
 	struct login login = { .out = BYTES_EMPTY };
 
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	client->login = &login;
 	CHECK(!handover_includes(&client->peer));
 	client->login = NULL;
@@ -85,7 +56,7 @@ TEST(replication_login_in_progress)
 
 TEST(client_with_a_server)
 {
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	CHECK(handover_includes(&client->peer));
 	server->peer.stream.write_failed = true;
 	CHECK(!handover_includes(&client->peer));
@@ -113,7 +84,7 @@ TEST(linked_client)
 	struct server *took_server;
 	struct client *took;
 
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	pack_server();
 	took_server = take_server();
 	REQUIRE(took_server && taking->server == took_server);
@@ -132,11 +103,11 @@ TEST(linked_client)
 /* The server's record is missing, or the client's record does not match it. */
 TEST(client_record_does_not_match_its_server)
 {
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	pack_client();
 	CHECK(!take_client());
 	worlds_close();
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	pack_server();
 	REQUIRE(take_server());
 	client = whole_login(&near);
@@ -170,7 +141,7 @@ TEST(unauthenticated_client)
 
 TEST(authenticated_client_requires_a_pool)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	taking->pool = NULL;
 	pack_client();
 	CHECK(!take_client());
@@ -180,7 +151,7 @@ TEST(authenticated_client_requires_a_pool)
 /* Each truncated record is refused, and everything is undone. */
 TEST(truncated_client_record)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	pack_client();
 	for (size_t n = 0; n < bytes_size(&record); n++) {
 		if (take_n(client_record_unpack, n))
@@ -194,7 +165,7 @@ TEST(truncated_client_record)
 
 TEST(client_without_a_pool)
 {
-	REQUIRE(begin());
+	REQUIRE(worlds_begin(INI));
 	pack_client();
 	taking->no_place = REASON_DATABASE_REMOVED;
 	CHECK(take_n(client_record_unpack, bytes_size(&record)));
@@ -207,7 +178,7 @@ TEST(client_without_a_pool)
 
 TEST(idle_server)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	CHECK(handover_includes(&server->peer));
 	server->peer.stream.write_failed = true;
 	CHECK(!handover_includes(&server->peer));
@@ -224,7 +195,7 @@ TEST(idle_server)
 
 TEST(server_with_a_client)
 {
-	REQUIRE(begin_in_transaction());
+	REQUIRE(worlds_begin_in_transaction(INI));
 	CHECK(handover_includes(&server->peer));
 	client->peer.stream.write_failed = true;
 	CHECK(!handover_includes(&server->peer));
@@ -237,7 +208,7 @@ TEST(server_with_a_client)
 
 TEST(server_being_opened)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->pooled.state = SERVER_LOGIN;
 	CHECK(!handover_includes(&server->peer));
 	server->pooled.state = SERVER_IDLE;
@@ -250,7 +221,7 @@ TEST(server_under_test)
 {
 	struct server *took;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	bytes_front(&record)[0] = SERVER_USED;
 	took = take_server();
@@ -267,7 +238,7 @@ TEST(server_under_test)
 
 TEST(states_that_are_not_handed_over)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	for (int state = 0; state < SERVER_STATES + 2; state++) {
 		/* the last tests have a server in the state LISTENING */
@@ -284,7 +255,7 @@ TEST(server_marked_to_close)
 {
 	struct server *took;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->pooled.close_reason = REASON_DATABASE_CHANGED;
 	pack_server();
 	server->pooled.close_reason = REASON_NONE;
@@ -300,7 +271,7 @@ TEST(server_of_another_pool_mode)
 {
 	struct server *took;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	taking->mode_differs = true;
 	took = take_server();
@@ -316,7 +287,7 @@ TEST(unknown_close_reason)
 	struct server *took;
 	uint8_t *at;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->pooled.close_reason = REASON_DATABASE_CHANGED;
 	pack_server();
 	server->pooled.close_reason = REASON_NONE;
@@ -333,7 +304,7 @@ TEST(server_of_a_replication_client)
 {
 	struct server *took;
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->pooled.dedicated = 5;
 	pack_server();
 	server->pooled.dedicated = 0;
@@ -347,7 +318,7 @@ TEST(invalid_task)
 {
 	static const struct server_task foreign = { .states = TASK_IN(IDLE) };
 
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	server->task = &foreign;
 	pack_server();
 	server->task = NULL;
@@ -357,7 +328,7 @@ TEST(invalid_task)
 
 TEST(unknown_pool)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	taking->pool = NULL;
 	CHECK(!take_server());
@@ -367,7 +338,7 @@ TEST(unknown_pool)
 
 TEST(server_without_a_pool)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	taking->no_place = REASON_DATABASE_REMOVED;
 	CHECK(take_n(server_record_unpack, bytes_size(&record)));
@@ -393,7 +364,7 @@ TEST(server_without_a_pool)
 /* Each truncated record is refused, and everything is undone. */
 TEST(truncated_server_record)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	for (size_t n = 0; n < bytes_size(&record); n++) {
 		if (take_n(server_record_unpack, n))
@@ -407,7 +378,7 @@ TEST(truncated_server_record)
 
 TEST(out_of_memory)
 {
-	REQUIRE(begin_idle());
+	REQUIRE(worlds_begin_idle(INI));
 	pack_server();
 	for (int more = 0; more < 100; more++) {
 		bool taken;
@@ -429,24 +400,10 @@ TEST(out_of_memory)
 
 static struct notify_server *listener;
 
-/* The client listens, and its server has become the listener of the pool. */
-static bool begin_listening(void)
-{
-	worlds_open(WHOLE_INI("pool_size=3", "session_state=full\n"));
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	take_pool();
-	if (!client || !server)
-		return false;
-	whole_query(near, "ALISTEN");
-	whole_query(near, "C");
-	listener = notify_server_of(client->pooled.pool);
-	return listener && listener->server == server;
-}
-
 TEST(listener_and_clients_are_kept_together)
 {
-	REQUIRE(begin_listening());
+	listener = worlds_begin_listening();
+	REQUIRE(listener);
 	CHECK(handover_is_calm(whole.world));
 	listeners_decide(whole.world);
 	CHECK(handover_includes(&client->peer) && handover_includes(&server->peer));
@@ -460,7 +417,8 @@ TEST(listener_and_clients_are_kept_together)
 
 TEST(listener_with_a_pending_query_delays_the_hand_over)
 {
-	REQUIRE(begin_listening());
+	listener = worlds_begin_listening();
+	REQUIRE(listener);
 	server_task_to(server, &task_listen);
 	CHECK(!handover_is_calm(whole.world));
 	listeners_decide(whole.world);

@@ -10,26 +10,12 @@
 
 static struct notify_server *listener;
 
-/* The client listens, and its server has become the listener of the pool. */
-static bool begin_listening(void)
-{
-	worlds_open(WHOLE_INI("pool_size=3", "session_state=full\n"));
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	take_pool();
-	if (!client || !server)
-		return false;
-	whole_query(near, "ALISTEN");
-	whole_query(near, "C");
-	listener = notify_server_of(client->pooled.pool);
-	return listener && listener->server == server;
-}
-
 TEST(listener_and_channels_are_handed_over)
 {
 	const struct notify_client *took;
 
-	REQUIRE(begin_listening());
+	listener = worlds_begin_listening();
+	REQUIRE(listener);
 	pack_server();
 	REQUIRE(take_server());
 	CHECK_INT(last_server()->pooled.state, SERVER_LISTENING);
