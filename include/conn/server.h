@@ -18,16 +18,16 @@ struct functions_question;
 struct welcome;
 struct dial;				/* data needed only while the connection is opened */
 
-/* Bits of session.unknown. */
+/* Bits of session.stale. */
 enum {
-#define SESSION_UNKNOWN(id, bit) UNKNOWN_##id = bit,
+#define SESSION_STALE(id, bit) STALE_##id = bit,
 #include "tbl/session_fact.tbl"
 };
 
 /* Special value of server->session.values_of: several clients have used the server. */
 #define VALUES_MIXED UINT64_MAX
 
-/* Bits of session.doubts besides the PIN_ bits. FACT_CHANNELS: pgweir has sent LISTEN for the
+/* Bits of session.dirty besides the PIN_ bits. FACT_CHANNELS: pgweir has sent LISTEN for the
    channels of the client, and must send UNLISTEN at the end of the link. */
 enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
@@ -39,14 +39,14 @@ enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4, CHANGES
 
 /* The known state of the session of a server; written by room state unless noted. */
 struct server_session {
-	/* UNKNOWN_ bits: state that the next link must set; written by session_set_unknown and
-	   session_set_known */
-	uint8_t unknown;
+	/* STALE_ bits: what must be set before the client's next message; see session_state.c.
+	   Written by session_set_stale and session_set_known */
+	uint8_t stale;
 	/* SET_ bits of the oldest unanswered message, if it is a Query with a single SET */
 	uint8_t plain_set;
 	/* PIN_ and FACT_ bits: state that its client, which keeps_state, may have changed; written
-	   by session_add_doubt and session_clear_doubt */
-	uint16_t doubts;
+	   by session_set_dirty and session_set_clean */
+	uint16_t dirty;
 	/* CHANGES_ bits: changes by the transaction of its client that may concern other
 	   sessions */
 	uint8_t changes;
@@ -76,8 +76,8 @@ struct server_session {
 	uint64_t reported;
 	/* bit i: the session has set tracked parameter i, so a RESET may change the parameter */
 	uint64_t set_there;
-	/* id of the client that may have left unknown state; 0: none */
-	uint64_t unproven_by;
+	/* id of the client that has tainted the session; 0: none */
+	uint64_t tainted_by;
 	/* id of the only client that used the server since its session had no values of sequences;
 	   0: none */
 	uint64_t values_of;
@@ -142,7 +142,7 @@ struct server {
 	bool tls_direct;
 	uint32_t backend_pid;		/* process ID in its BackendKeyData; 0: none */
 	/* cancel_pid of its last client; 0: no client yet. See server_session.c */
-	uint32_t told_pid;
+	uint32_t last_client_pid;
 	/* its client may have sent notifications: the server is not assigned again before all
 	   listeners have them ... */
 	bool notifies;

@@ -44,7 +44,7 @@ static inline uint64_t request_place(const struct prepared_request *r)
 static inline bool request_is_private(const struct prepared_request *r)
 {
 	return r->s->session.meaning_in_doubt ||
-	       ((r->s->session.doubts | r->c->pooled.pins) & PIN_TEMPORARY);
+	       ((r->s->session.dirty | r->c->pooled.pins) & PIN_TEMPORARY);
 }
 /* An earlier batch may be a COPY that fails. Then only the server knows which answers belong to
    which batch, and the client gets all of them, so pgweir must not add messages. */

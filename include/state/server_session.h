@@ -45,31 +45,31 @@ void server_release(struct server *server);
 
 /* A SET or RESET (`discarded` false) or DISCARD ALL is complete. Updates the role and the tracked
    parameters that the server does not report. `for_client`: the command is the client's. */
-void server_parameters_told(struct server *server, bool discarded, bool for_client);
+void server_note_command(struct server *server, bool discarded, bool for_client);
 /* Whether connect_query may set parameters or a role; a RESET would undo these settings. */
 bool server_has_lasting_query(const struct server *server);
 /* A reset undoes the settings of connect_query: returns whether there may be any, and then marks
    the server to be closed when it is released. */
 bool server_close_if_reset(struct server *server);
-/* The client of the link may execute an unproven text and leave unknown state: the session is
+/* The client of the link may execute an unproven text, which taints the session: the session is
    reset before another client gets the server. If a reset would undo the settings of connect_query,
    the server is closed when it is released. What an earlier client may have left is in
-   session.unknown by then: server_note_client(). */
-static inline void server_note_unproven(struct server *s, uint64_t client)
+   session.stale by then: server_note_client(). */
+static inline void server_note_tainted(struct server *s, uint64_t client)
 {
-	ASSERT(!s->session.unproven_by || s->session.unproven_by == client ||
-	       s->session.unknown & UNKNOWN_SESSION);
-	s->session.unproven_by = client;
+	ASSERT(!s->session.tainted_by || s->session.tainted_by == client ||
+	       s->session.stale & STALE_SESSION);
+	s->session.tainted_by = client;
 	/* the next link executes RESET ALL */
 	server_close_if_reset(s);
 }
-/* A link with this client begins. If another client may have left unknown state, the session is
-   reset first. Called before anything is noted about the new client. */
+/* A link with this client begins. If another client has tainted the
+   session, it is stale, and is reset first. Called before anything is noted about the new client. */
 void server_note_client(struct server *server, const struct client *client);
 /* The session has been reset for this client, which has executed nothing since the link began. */
 void server_note_reset(struct server *server, const struct client *client);
 /* No client is left to be named, and the server may still execute unproven texts. */
-void server_note_unknown(struct server *server);
+void server_note_stale(struct server *server);
 /* Returns bit i if the client has set tracked parameter i to the value that the server has without
    a SET. 0 for most clients. */
 uint64_t server_unset_params(const struct server *server, const struct client *client);

@@ -63,22 +63,22 @@ struct client_session {
    effect; a statement that may define functions or triggers. */
 enum { CALLS_ANYTHING = 1 << (PINS + 1), CALLS_DEFINES = 1 << (PINS + 2) };
 
-/* The only writers of session.unknown and session.doubts. */
-static inline void session_set_unknown(struct server *s, unsigned bits)
+/* The only writers of session.stale and session.dirty. */
+static inline void session_set_stale(struct server *s, unsigned bits)
 {
-	s->session.unknown |= (uint8_t)bits;
+	s->session.stale |= (uint8_t)bits;
 }
 static inline void session_set_known(struct server *s, unsigned bits)
 {
-	s->session.unknown &= (uint8_t)~bits;
+	s->session.stale &= (uint8_t)~bits;
 }
-static inline void session_add_doubt(struct server *s, unsigned facts)
+static inline void session_set_dirty(struct server *s, unsigned facts)
 {
-	s->session.doubts |= (uint16_t)facts;
+	s->session.dirty |= (uint16_t)facts;
 }
-static inline void session_clear_doubt(struct server *s, unsigned facts)
+static inline void session_set_clean(struct server *s, unsigned facts)
 {
-	s->session.doubts &= (uint16_t)~facts;
+	s->session.dirty &= (uint16_t)~facts;
 }
 
 /* The message of a text: a Query, a Parse without a name, a Parse with a name. */
@@ -88,7 +88,7 @@ enum text_of { TEXT_OF_QUERY, TEXT_OF_UNNAMED, TEXT_OF_NAMED };
 void session_state_begin(struct server *server, struct client *client);
 /* A Query or Parse is about to be sent; `text` is the first `size` bytes of its SQL. VERDICT_WAIT:
    it must wait, because the session may have values of sequences of another client
-   (UNKNOWN_SEQUENCES), or lacks the channels of the client. VERDICT_LATER: the client has used its
+   (STALE_SEQUENCES), or lacks the channels of the client. VERDICT_LATER: the client has used its
    share of this turn, and the same text is to be passed again in a later turn of the same link. */
 enum verdict session_state_text(struct server *server, struct client *client, const uint8_t *text,
 				size_t size, enum text_of of);
@@ -113,7 +113,7 @@ void session_text_prepare(struct server *server, struct client *client, const ui
 			  size_t size);
 /* A command of the client with this tag is complete; `is_reset`: it has reset parameters. TAG_CODE:
    also a function call. */
-void session_state_told(struct server *server, enum pg_tag tag, bool is_reset);
+void session_note_command(struct server *server, enum pg_tag tag, bool is_reset);
 /* Sets the pins of the client; the log has a line for each new reason. */
 void session_pin(struct client *client, unsigned pins);
 /* The client keeps its server until it leaves. `words`: the reason, for the log. */

@@ -53,7 +53,7 @@ static inline bool session_values_matter(const struct client *c)
 void session_values_begin(struct server *server, struct client *client, bool keeps_state);
 /* The text asks for the last value of a sequence, by its own words (`said`) or by functions that it
    calls. False: the text must wait, because the session may have values of other clients
-   (UNKNOWN_SEQUENCES), or because the client's values are not known. */
+   (STALE_SEQUENCES), or because the client's values are not known. */
 bool session_values_claim(struct server *server, struct client *client, unsigned said,
 			  unsigned said_by_functions, enum text_of of, bool is_unproven);
 /* session_values_claim() has returned false, and the server owes nothing: begins the task that the

@@ -152,7 +152,7 @@ void server_pack(struct bytes *out, const struct server *s)
 	bytes_append_u8(out, s->minor);
 	bytes_append_u8(out, s->replication);
 	bytes_append_u32(out, s->backend_pid);
-	bytes_append_u32(out, s->told_pid);
+	bytes_append_u32(out, s->last_client_pid);
 	pack_blob(out, s->cancel_key, s->cancel_key ? s->cancel_key_size : 0);
 	pack_text(out, s->host);
 	pack_blob(out, s->address ? &s->address->u : NULL, s->address ? s->address->size : 0);
@@ -176,7 +176,7 @@ static void server_address_unpack(struct unpack *in, struct server *s)
 	const char *host;
 
 	s->backend_pid = unpack_u32(in);
-	s->told_pid = unpack_u32(in);
+	s->last_client_pid = unpack_u32(in);
 	key = unpack_blob(in, &key_size);
 	host = unpack_text(in);
 	address = unpack_blob(in, &address_size);

@@ -479,7 +479,7 @@ static const char *const words[PINS] = {
 #include "tbl/session_fact.tbl"
 };
 
-_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and the doubts of a session");
+_Static_assert(PINS <= 8, "the bits fit pool_client.pins, and the dirty facts of a session");
 
 void pool_client_pin(struct pool_client *client, unsigned pins)
 {

@@ -249,7 +249,7 @@ static enum verdict use_missing(const struct prepared_request *r, const struct s
 /* The client may have made this name, which pgweir does not know, by PREPARE. */
 static bool may_be_of_sql(const struct prepared_request *r, const struct statement_use *use)
 {
-	bool is_pinned = (r->s->session.doubts | r->c->pooled.pins) & PIN_STATEMENT;
+	bool is_pinned = (r->s->session.dirty | r->c->pooled.pins) & PIN_STATEMENT;
 
 	return (r->s->status != 'I' || is_pinned) &&
 	       strncmp(use->name, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) != 0;

@@ -78,7 +78,7 @@ void finish_begin(struct server *s, uint32_t lacks, bool has_terminated)
 	s->session.plain_set = 0;
 	s->session.meaning_in_doubt = false;
 	s->canceled_at = has_terminated ? NEVER : 0;
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	flow_unblock(&s->peer, FLOW_ROOM | FLOW_READY);
 	if (complete_copy_data(s, lacks))
 		finish_continue(s);
@@ -130,11 +130,11 @@ static bool end_batch(struct server *s, bool has_failed)
 /* The server is free: it is reset, closed, or goes to its pool. */
 static void finish(struct server *s)
 {
-	if (s->session.doubts)
+	if (s->session.dirty)
 		s->needs_reset |= !server_has_lasting_query(s) && server_wants_reset(s, true);
-	if (s->session.doubts && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
+	if (s->session.dirty && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_STATE_STAYS;
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	s->session.meaning_in_doubt = false;
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;

@@ -22,7 +22,7 @@ static void begin_state(struct server *s, struct client *c)
 {
 	session_state_begin(s, c);
 	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
-		session_set_unknown(s, UNKNOWN_FUNCTIONS);
+		session_set_stale(s, STALE_FUNCTIONS);
 }
 
 /* The login of the client is over. False: it has ended, or has no server: the pool mode has changed
@@ -64,7 +64,7 @@ bool link_begin(struct server *s, struct client *c)
 	}
 	s->peer.request_at = s->peer.world->now_wall;
 	s->said_fatal = false;
-	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
+	return (s->params == c->params && !s->session.stale) || bring_params(s, c);
 }
 
 /* ---- the pooler's own queries ---- */
@@ -82,7 +82,7 @@ static void link_resume(struct server *s, struct client *c)
 		if (!c->pooled.pins)
 			begin_state(s, c);
 		if ((s->params != c->params ||
-		     s->session.unknown & (UNKNOWN_FUNCTIONS | UNKNOWN_CHANNELS)) &&
+		     s->session.stale & (STALE_FUNCTIONS | STALE_CHANNELS)) &&
 		    !session_restore_begin(s, c, false))
 			return;
 	}

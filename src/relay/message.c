@@ -175,7 +175,7 @@ static bool message_may_move(const struct server *s)
 	const struct client *c = client_of(s->pooled.link);
 
 	return s->status == 'I' && !s->ledger.open && c->shares_server &&
-	       !(s->session.doubts | c->pooled.pins);
+	       !(s->session.dirty | c->pooled.pins);
 }
 
 /* VERDICT_PASS: the client has a server that is ready for the message. */
@@ -212,7 +212,7 @@ static NEVER_INLINE enum verdict make_text_wait(struct client *c, struct server 
 {
 	if (wait_for_server(c) == VERDICT_GONE)
 		return VERDICT_GONE;
-	if (s->session.unknown & UNKNOWN_SEQUENCES && s->ledger.open) {
+	if (s->session.stale & STALE_SEQUENCES && s->ledger.open) {
 		/* the session has values of another client, and the text reads values: DISCARD
 		   SEQUENCES precedes it */
 		if (!g)
@@ -238,7 +238,7 @@ static enum verdict note_text(struct client *c, struct server *s, struct gather 
 
 	/* pgweir can ask the server before the first message of a link, when the server owes
 	   nothing and is in no transaction */
-	if (s->session.doubts | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' &&
+	if (s->session.dirty | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' &&
 	    c->transaction_started == 0 &&
 	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
 		session_functions_ask(s);
@@ -509,7 +509,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		if (text_lacks(c, f))
 			return VERDICT_MORE;
 		if (f->type == PGC_CALL)
-			session_state_told(s, TAG_CODE, false);
+			session_note_command(s, TAG_CODE, false);
 		else if (f->type == PGC_PARSE)
 			verdict = note_parse(c, s, g, f->body, f->here);
 		else if (f->type == PGC_QUERY)

@@ -158,7 +158,7 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		.has_unsent = stream_unsent(&s->peer.stream) > 0,
 		.in_message = is_within_message(c),
 		.is_canceled = s->pooled.cancels > 0,
-		.has_state = s->session.doubts | c->pooled.pins,
+		.has_state = s->session.dirty | c->pooled.pins,
 		.is_pinned = c->pooled.pins & PIN_PARAMETERS,
 	};
 
@@ -192,9 +192,9 @@ static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool 
 	flow_unblock(&s->peer, FLOW_ROOM);
 	/* cancel requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->told_pid = c->cancel_pid;
+	s->last_client_pid = c->cancel_pid;
 	s->needs_reset = is_reset;
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;
 	if (c->prepared) {
@@ -419,7 +419,7 @@ bool release_yielded(struct server *s)
 	struct release release;
 
 	/* its pins may be given up */
-	view.has_state = s->session.doubts;
+	view.has_state = s->session.dirty;
 	release = release_decide(&view);
 	if (release.what != RELEASE_RETURN && release.what != RELEASE_RESET &&
 	    release.what != RELEASE_CLOSE)
@@ -499,7 +499,7 @@ void release_ended_client(struct server *s)
 		if (!s->task)
 			server_run(s, &task_barrier, "");
 	} else if (release.what == RELEASE_FINISH) {
-		s->told_pid = c->cancel_pid;
+		s->last_client_pid = c->cancel_pid;
 		s->needs_reset = view.needs_reset;
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
 		finish_begin(s, view.in_message ? c->peer.passing : 0,

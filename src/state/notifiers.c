@@ -48,7 +48,7 @@ uint32_t notify_sender(const struct server *to, uint32_t pid)
 	/* a client in its login has executed nothing */
 	if (c && c->has_cancel_key)
 		return c->cancel_pid;
-	return from && from->told_pid != 0 ? from->told_pid : pid;
+	return from && from->last_client_pid != 0 ? from->last_client_pid : pid;
 }
 
 void notifiers_continue(struct world *w)

@@ -12,7 +12,7 @@
  * The role. In transaction and statement mode a role that a client sets must not be visible to the
  * next client: the next link sets the role that the session began with, in the same query as the
  * parameters (session_restore.c). To save the round trip, this is done only after a possible change
- * of the role (UNKNOWN_ROLE):
+ * of the role (STALE_ROLE):
  *
  *	- after CommandComplete with the tag SET or RESET, unless the text is plain
  *	  (sql/sql_commands.h): a Query that was sent while no other message was pending
@@ -82,7 +82,7 @@ static bool needs_search_path(const struct server *s)
 static bool search_path_stays(const struct server *s)
 {
 	return !s->session.search_path && needs_search_path(s) &&
-	       (s->session.unknown & UNKNOWN_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
+	       (s->session.stale & STALE_PARAMS || params_get(s->params, PARAM_SEARCH_PATH));
 }
 
 /* After DISCARD ALL each parameter that the server does not report has its start-up value. */
@@ -91,11 +91,11 @@ static void reset_unreported(struct server *s)
 	struct world *w = s->peer.world;
 	const struct params *set = params_with_others(w->params, s->params, s->pooled.startup);
 
-	session_set_known(s, UNKNOWN_PARAMS);
+	session_set_known(s, STALE_PARAMS);
 	if (set)
 		params_replace(w->params, &s->params, set);
 	else
-		session_set_unknown(s, UNKNOWN_PARAMS);
+		session_set_stale(s, STALE_PARAMS);
 	for (int i = 0; i < params_count(w->params); i++) {
 		if (s->session.reported & (uint64_t)1 << i)
 			continue;
@@ -103,7 +103,7 @@ static void reset_unreported(struct server *s)
 		if (set)
 			params_replace(w->params, &s->params, set);
 		else
-			session_set_unknown(s, UNKNOWN_PARAMS);
+			session_set_stale(s, STALE_PARAMS);
 	}
 }
 
@@ -159,58 +159,58 @@ void server_close_if_params_stay(struct server *s)
 		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
 }
 
-/* ---- unknown state ---- */
+/* ---- tainted and stale sessions ---- */
 
-void server_note_unknown(struct server *s)
+void server_note_stale(struct server *s)
 {
-	session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
+	session_set_stale(s, STALE_SESSION | STALE_ROLE);
 	server_close_if_reset(s);
 }
 
 void server_note_client(struct server *s, const struct client *c)
 {
-	if (s->session.unproven_by && s->session.unproven_by != c->peer.id)
-		session_set_unknown(s, UNKNOWN_SESSION | UNKNOWN_ROLE);
+	if (s->session.tainted_by && s->session.tainted_by != c->peer.id)
+		session_set_stale(s, STALE_SESSION | STALE_ROLE);
 }
 
 /* Prepared statements of this client may have been noted since the link began, and are executed
    after the reset. */
 void server_note_reset(struct server *s, const struct client *c)
 {
-	if (s->session.unproven_by != c->peer.id)
-		s->session.unproven_by = 0;
+	if (s->session.tainted_by != c->peer.id)
+		s->session.tainted_by = 0;
 }
 
 /* ---- the role ---- */
 
 /* connect_query may have set a role that is not known: another role cannot be set back. */
-static void close_with_unknown_role(struct server *s)
+static void close_with_stale_role(struct server *s)
 {
-	if (s->session.unknown & UNKNOWN_ROLE && !s->session.role && connect_query_of(s) &&
+	if (s->session.stale & STALE_ROLE && !s->session.role && connect_query_of(s) &&
 	    s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 }
 
-static void set_role_unknown(struct server *s)
+static void set_role_stale(struct server *s)
 {
 	const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 	const char *reset = s->peer.world->conf->settings.server_reset_query;
 
-	session_set_unknown(s, UNKNOWN_ROLE);
+	session_set_stale(s, STALE_ROLE);
 	if (c && c->keeps_state)
-		session_add_doubt(s, FACT_ROLE | PIN_PARAMETERS);
+		session_set_dirty(s, FACT_ROLE | PIN_PARAMETERS);
 	/* after a session of its own server_reset_query runs first */
 	if (!(c && !c->shares_server && reset && *reset))
-		close_with_unknown_role(s);
+		close_with_stale_role(s);
 }
 
 void role_reported(struct server *s, const char *name)
 {
 	if (strcmp(name, "session_authorization") == 0 || strcmp(name, "is_superuser") == 0)
-		set_role_unknown(s);
+		set_role_stale(s);
 }
 
-void server_parameters_told(struct server *s, bool discarded, bool for_client)
+void server_note_command(struct server *s, bool discarded, bool for_client)
 {
 	/* connect_query sets start-up values, and the values that pgweir sets for a client are
 	   known */
@@ -222,18 +222,18 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 		s->session.set_there = 0;
 	if (discarded) {
 		s->session.values_of = 0;
-		session_set_known(s, UNKNOWN_ROLE);
+		session_set_known(s, STALE_ROLE);
 		/* DISCARD ALL restores the values of the login, not of connect_query */
 		if (s->session.role)
-			set_role_unknown(s);
+			set_role_stale(s);
 		reset_unreported(s);
 		if (s->session.search_path)
-			session_set_unknown(s, UNKNOWN_PARAMS);
+			session_set_stale(s, STALE_PARAMS);
 		/* a later message of the client may have changed the session before this answer is
 		   processed */
 		if (!for_client) {
-			s->session.unproven_by = 0;
-			session_set_known(s, UNKNOWN_SESSION);
+			s->session.tainted_by = 0;
+			session_set_known(s, STALE_SESSION);
 		}
 		return;
 	}
@@ -243,10 +243,10 @@ void server_parameters_told(struct server *s, bool discarded, bool for_client)
 				     : !s->session.roles_prepared;
 		s->session.plain_set = 0;
 		if (!keeps_role || s->ledger.lost)
-			set_role_unknown(s);
+			set_role_stale(s);
 	}
 	if (may_change) {
-		session_set_unknown(s, UNKNOWN_PARAMS);
+		session_set_stale(s, STALE_PARAMS);
 		if (search_path_stays(s))
 			server_close_if_params_stay(s);
 	}
@@ -470,8 +470,8 @@ static enum task_end reset_done(struct server *s, bool failed)
 	/* the operator sets this role between clients */
 	if (strcasestr(s->peer.world->conf->settings.server_reset_query, "role") ||
 	    strcasestr(s->peer.world->conf->settings.server_reset_query, "authorization"))
-		session_set_known(s, UNKNOWN_ROLE);
-	close_with_unknown_role(s);
+		session_set_known(s, STALE_ROLE);
+	close_with_stale_role(s);
 	return TASK_END_RELEASE;
 }
 

@@ -131,12 +131,12 @@ static void doubt_busy_servers(struct database *d)
 			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 			if (c && c->keeps_state)
-				server_note_unproven(s, c->peer.id);
+				server_note_tainted(s, c->peer.id);
 		}
 		/* so may the messages of a client that has left */
 		LIST_EACH (of_pool,
 			   &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
-			server_note_unknown(
+			server_note_stale(
 				server_of(LIST_OBJECT(of_pool, struct pool_server, node)));
 	}
 }
@@ -158,7 +158,7 @@ static void doubt_all_servers(struct database *d)
 				struct server *s = server_of(
 					LIST_OBJECT(of_pool, struct pool_server, node));
 
-				server_note_unknown(s);
+				server_note_stale(s);
 				if (s->pooled.close_reason == REASON_STATE_STAYS)
 					server_end(s, REASON_STATE_STAYS, NULL);
 			}
@@ -183,8 +183,8 @@ static void take_over(struct server *s, struct database_functions *known)
 	if (!is_first) {
 		doubt_all_servers(s->pooled.pool->database);
 		/* the client of this server has executed nothing in this link */
-		if (s->session.unknown & UNKNOWN_FUNCTIONS)
-			server_note_unknown(s);
+		if (s->session.stale & STALE_FUNCTIONS)
+			server_note_stale(s);
 	}
 	if (found.count != before)
 		log_info("%s: functions of the database that change the session: %zu", name,
@@ -236,7 +236,7 @@ void session_functions_forget(struct server *s)
    changed functions meanwhile. Later in a link it has these parameters. */
 static enum task_end functions_done(struct server *s, bool failed)
 {
-	bool begins = s->session.unknown & UNKNOWN_FUNCTIONS;
+	bool begins = s->session.stale & STALE_FUNCTIONS;
 
 	(void)failed;
 	if (!s->pooled.link) {
@@ -246,7 +246,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 	if (functions_learn(s))
 		return TASK_END_NOTHING;
 	if (!session_functions_are_due(s->pooled.pool, s->peer.world->now))
-		session_set_known(s, UNKNOWN_FUNCTIONS);
+		session_set_known(s, STALE_FUNCTIONS);
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;

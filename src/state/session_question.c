@@ -10,7 +10,7 @@
  *	SELECT note of the role			one column: the current role, and in a second row
  *						the role at the start of the session
  *
- * The query asks only for facts in doubt (session.doubts).
+ * The query asks only for facts in doubt (session.dirty).
  */
 #include "state/session_question.h"
 
@@ -148,7 +148,7 @@ static bool question_send_question(struct server *s)
 	}
 	bytes_append_text(&sql, without_timeout);
 	for (size_t fact = 0; fact < sizeof(facts) / sizeof(*facts); fact++) {
-		if (!(s->session.doubts & facts[fact].fact))
+		if (!(s->session.dirty & facts[fact].fact))
 			continue;
 		switch (facts[fact].ask) {
 		case ASK_NOT:
@@ -323,7 +323,7 @@ static bool look_up(const struct server *s, const struct client *c, struct learn
 	const struct params_table *table = s->peer.world->params;
 	const char *at = (const char *)(a->count > 0 ? bytes_front(&a->pairs) : NULL), *role;
 
-	if (!(s->session.doubts & FACT_ROLE))
+	if (!(s->session.dirty & FACT_ROLE))
 		role = params_other_value(c->params, PARAMS_ROLE);
 	/* NULL: the role at the start of the session; after connect_query a RESET restores another
 	   role, as for parameters */
@@ -425,7 +425,7 @@ static bool question_learn(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	struct session_answer *a = s->session.answer;
-	unsigned asked = s->session.doubts, pins;
+	unsigned asked = s->session.dirty, pins;
 
 	/* without `a` another process has received a part of the answer */
 	if (s->task_failed || !a || a->pairs.failed || a->channels.failed ||
@@ -456,10 +456,10 @@ static bool question_learn(struct server *s)
 			session_keep_server(c, PIN_PARAMETERS, "it has set more than can be kept");
 			break;
 		case SESSION_TAKEN:
-			session_set_known(s, UNKNOWN_PARAMS);
+			session_set_known(s, STALE_PARAMS);
 			if (asked & FACT_ROLE && (params_other_value(s->params, PARAMS_ROLE) ||
 						  strcmp(a->role, a->first_role) == 0))
-				session_set_known(s, UNKNOWN_ROLE);
+				session_set_known(s, STALE_ROLE);
 			server_close_if_params_stay(s);
 		}
 	}
@@ -474,9 +474,9 @@ static bool question_learn(struct server *s)
 	/* functions and triggers of a temporary schema are not known; and the client's role may not
 	   see all settings that it has made before */
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = false;
 	session_question_forget(s);
 	session_pin(c, pins);
@@ -512,8 +512,8 @@ bool session_state_ask(struct server *s)
 	struct client *c = client_of(s->pooled.link);
 	struct bytes sql = BYTES_EMPTY;
 
-	if (s->session.doubts & FACT_CHANNELS) {
-		session_clear_doubt(s, FACT_CHANNELS);
+	if (s->session.dirty & FACT_CHANNELS) {
+		session_set_clean(s, FACT_CHANNELS);
 		/* after DISCARD ALL there is none */
 		if (c->hears) {
 			c->session->notify_client->step = NOTIFY_LEAVES;
@@ -527,10 +527,10 @@ bool session_state_ask(struct server *s)
 	if (c->pooled.pins & FOREVER) {
 		bool was_reset = s->session.was_reset;
 
-		if (!(s->session.doubts & PARAMETERS) || !c->session ||
+		if (!(s->session.dirty & PARAMETERS) || !c->session ||
 		    c->session->first == s->first_params)
 			return false;
-		session_clear_doubt(s, PARAMETERS);
+		session_set_clean(s, PARAMETERS);
 		s->session.was_reset = false;
 		session_state_keeps_server(c);
 		if (params_sql_after_reset(s->peer.world->params, s->first_params,
@@ -542,7 +542,7 @@ bool session_state_ask(struct server *s)
 	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
 		session_note_prepared(s, c);
 	/* the client loses its server, or keeps none for its values */
-	if (s->session.doubts == 0)
+	if (s->session.dirty == 0)
 		return c->session && (c->session->values || session_must_yield(c)) &&
 		       session_values_ask(s, c);
 	ASSERT(!s->session.answer);

@@ -3,8 +3,8 @@
  * session of a server, and the channels for which the listener of a pool LISTENs.
  *
  * The new process trusts facts that the old process had proven (first_params, values_of,
- * unproven_by), and resolves doubts with the same questions. Other facts have the careful value:
- * the sources of functions are read again (UNKNOWN_SOURCES is not sent), a session has had errors
+ * tainted_by), and asks for dirty facts with the same questions. Other facts have the careful value:
+ * the sources of functions are read again (STALE_SOURCES is not sent), a session has had errors
  * (has_failed), and each client may draw values of sequences (draws_now).
  */
 #include "state/session_record.h"
@@ -91,10 +91,10 @@ void session_server_pack(struct bytes *out, const struct server *s)
 	const struct server_session *session = &s->session;
 
 	params_pack_bits(out, s->peer.world->params, session->reported);
-	bytes_append_u8(out, (uint8_t)(session->unknown & ~UNKNOWN_SOURCES));
-	pack_u64(out, session->unproven_by);
+	bytes_append_u8(out, (uint8_t)(session->stale & ~STALE_SOURCES));
+	pack_u64(out, session->tainted_by);
 	pack_u64(out, session->values_of);
-	bytes_append_u16(out, session->doubts);
+	bytes_append_u16(out, session->dirty);
 	pack_bool(out, session->was_reset);
 	pack_bool(out, session->text_was_cut);
 	pack_bool(out, session->channels_restored);
@@ -113,13 +113,13 @@ void session_server_unpack(struct unpack *in, struct server *s)
 	const char *role, *search_path;
 
 	session->reported = params_unpack_bits(in, s->peer.world->params);
-	session_set_unknown(s, unpack_u8(in));
-	in->bad |= session->unknown > (UNKNOWN_PARAMS | UNKNOWN_ROLE | UNKNOWN_SEQUENCES |
-				       UNKNOWN_FUNCTIONS | UNKNOWN_SESSION | UNKNOWN_CHANNELS);
+	session_set_stale(s, unpack_u8(in));
+	in->bad |= session->stale > (STALE_PARAMS | STALE_ROLE | STALE_SEQUENCES |
+				       STALE_FUNCTIONS | STALE_SESSION | STALE_CHANNELS);
 	session->has_failed = true;
-	session->unproven_by = unpack_u64(in);
+	session->tainted_by = unpack_u64(in);
 	session->values_of = unpack_u64(in);
-	session_add_doubt(s, unpack_u16(in));
+	session_set_dirty(s, unpack_u16(in));
 	session->was_reset = unpack_bool(in);
 	session->text_was_cut = unpack_bool(in);
 	session->channels_restored = unpack_bool(in);

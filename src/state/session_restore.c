@@ -6,7 +6,7 @@
  * A server reads a query in the client_encoding that its session has when the query arrives.
  * Therefore values beyond ASCII need client_encoding first, in a query of its own (task_encoding).
  *
- * If another client may have left unknown state (UNKNOWN_SESSION), the session is reset first. The
+ * If another client has tainted the session (STALE_SESSION), the session is reset first. The
  * role of the session is set back in the same query (server_session.c).
  */
 #include "state/session_restore.h"
@@ -60,7 +60,7 @@ static void note_channels(struct server *s, struct client *c)
 	s->session.channels_restored = true;
 	/* with the pin the server already had channels of the client */
 	if (!(c->pooled.pins & PIN_LISTENING))
-		session_add_doubt(s, FACT_CHANNELS);
+		session_set_dirty(s, FACT_CHANNELS);
 }
 
 static enum task_end relisten_done(struct server *s, bool failed)
@@ -127,13 +127,13 @@ static bool expect_params(struct server *s, struct client *c)
 		expected = next;
 	}
 	params_replace(w->params, &s->params, expected);
-	if (s->session.unknown & UNKNOWN_SESSION)
+	if (s->session.stale & STALE_SESSION)
 		server_note_reset(s, c);
-	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
+	if (s->session.stale & (STALE_SEQUENCES | STALE_SESSION))
 		s->session.values_of = c->peer.id;
-	has_channels = s->session.unknown & UNKNOWN_CHANNELS;
+	has_channels = s->session.stale & STALE_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
-	session_set_known(s, c->pooled.pins ? ~(unsigned)UNKNOWN_ROLE : UINT8_MAX);
+	session_set_known(s, c->pooled.pins ? ~(unsigned)STALE_ROLE : UINT8_MAX);
 	if (has_channels)
 		note_channels(s, c);
 	server_close_if_params_stay(s);
@@ -156,14 +156,14 @@ static enum task_end refuse_params(struct server *s, struct client *c)
 	const char *said = "invalid server parameter", *sqlstate = s->task_sqlstate;
 	bool was_accepted = (c->session && c->params != c->session->first) ||
 			    (s->task_words && strstr(s->task_words, "temp_buffers"));
-	bool is_used = (s->told_pid != 0 && was_accepted) ||
+	bool is_used = (s->last_client_pid != 0 && was_accepted) ||
 		       !same_others(s->params, s->pooled.startup);
 
-	if (s->session.unknown & UNKNOWN_SESSION || (is_used && !c->pooled.pins)) {
+	if (s->session.stale & STALE_SESSION || (is_used && !c->pooled.pins)) {
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		return TASK_END_PARTED;
 	}
-	if (s->session.unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
+	if (s->session.stale & STALE_ROLE && s->pooled.close_reason == REASON_NONE)
 		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
 	if (params_others(c->params) > 0 && s->task_words)
 		said = printable_text(s->task_words, words, sizeof(words));
@@ -252,24 +252,24 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 	const char *encoding = params_get(has, PARAM_CLIENT_ENCODING),
 		   *wanted = params_get(c->params, PARAM_CLIENT_ENCODING);
 	const char *role = params_other_value(c->params, PARAMS_ROLE);
-	bool is_unknown = s->session.unknown & (UNKNOWN_PARAMS | UNKNOWN_ROLE), is_ascii = true;
+	bool is_unknown = s->session.stale & (STALE_PARAMS | STALE_ROLE), is_ascii = true;
 	/* some parameters can be set only by the role that the session began with */
-	bool role_moves = has != c->params || s->session.unknown & UNKNOWN_ROLE;
+	bool role_moves = has != c->params || s->session.stale & STALE_ROLE;
 	uint64_t unknown;
 	int changes = 0;
 
-	if (s->session.unknown & UNKNOWN_FUNCTIONS) {
+	if (s->session.stale & STALE_FUNCTIONS) {
 		session_functions_ask(s);
 		return false;
 	}
 	if (role_moves &&
-	    (s->session.unknown & UNKNOWN_ROLE || params_other_value(has, PARAMS_ROLE))) {
+	    (s->session.stale & STALE_ROLE || params_other_value(has, PARAMS_ROLE))) {
 		bytes_append_text(&sql, "SELECT ");
 		role_sql(s->session.role, false, &sql);
 		bytes_append_u8(&sql, ';');
 		changes++;
 	}
-	if (s->session.unknown & UNKNOWN_SESSION) {
+	if (s->session.stale & STALE_SESSION) {
 		bytes_append_text(&sql, restore_reset);
 		changes++;
 		has = s->pooled.startup;
@@ -283,11 +283,11 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		sql.failed |= !role_sql(role, false, &sql);
 		changes++;
 	}
-	if (s->session.unknown & UNKNOWN_SEQUENCES) {
+	if (s->session.stale & STALE_SEQUENCES) {
 		bytes_append_text(&sql, ";DISCARD SEQUENCES");
 		changes++;
 	}
-	if (s->session.unknown & UNKNOWN_CHANNELS) {
+	if (s->session.stale & STALE_CHANNELS) {
 		bytes_append_u8(&sql, ';');
 		append_channels(c->session->notify_client, &sql);
 		changes++;

@@ -8,8 +8,8 @@
  *
  * The server is asked for the state, because SQL cannot be understood completely: a SET may be
  * rolled back, be one of many statements of a text, or be in a function. It is asked at the end of
- * a link, before another client gets the server, and only for facts that may have changed
- * (session.doubts):
+ * a link, before another client gets the server, and only for dirty facts
+ * (session.dirty):
  *
  *	- after command tags: SET, RESET, CREATE, PREPARE, LISTEN and similar ones; DO and CALL may
  *	  have done anything;
@@ -29,12 +29,70 @@
  * (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the server until the client
  * leaves, as in session mode. Parameters that DO, CALL and a function call of the protocol set by
  * names in no text are taken away by RESET ALL, before another client gets the server
- * (session.unproven_by). Therefore the state of each server without a client is known, or the
+ * (session.tainted_by). Therefore the state of each server without a client is known, or the
  * server is reset before it is lent again.
  *
  * SQL is examined completely before it is sent. If a text does not fit the read buffer, its rest is
  * not examined: then the server is asked for everything, and if a command has set parameters, the
  * client keeps its server.
+ *
+ * What pgweir knows. Each fact about a session has one of four grades; what is not listed in
+ * session.dirty, session.stale or session.tainted_by is known.
+ *
+ *	grade	  kept in	may be trusted			made known by
+ *	known	  -		server->params, the role, the	-
+ *				pins of the client
+ *	dirty	  dirty		nothing about this fact. The	session_state_ask(): the server
+ *				client has changed it, or may	is asked before the link ends
+ *				have
+ *	stale	  stale		the value that the client	session_restore_begin(): the
+ *				must have, but not that the	value is set or discarded
+ *				session has it			before the client's next message
+ *	tainted	  tainted_by	the session only while this	the next client's link resets
+ *				client uses it			the session (STALE_SESSION)
+ *
+ *	fact			dirty		stale			tainted
+ *	reported parameter	PARAMETERS	never			RESET ALL
+ *	other parameter		PARAMETERS	PARAMS, SOURCES		RESET ALL
+ *	role			ROLE		ROLE			set back
+ *	temporary tables,	their PIN_ bit	never: the client	restore_reset
+ *	cursors, locks,				keeps its server
+ *	statements of SQL
+ *	channels		LISTENING,	CHANNELS		UNLISTEN
+ *				CHANNELS
+ *	values of sequences	never: pinned,	SEQUENCES		DISCARD
+ *				or in `values`
+ *	functions of database	never		FUNCTIONS		-
+ *
+ *	event						moves
+ *	the link begins					all to not dirty: session_state_begin()
+ *	... another client had tainted the session	to stale: server_note_client()
+ *	... a prepared statement of the client may	to dirty or tainted:
+ *	change a fact					session_note_prepared()
+ *	... the functions are old			to stale: begin_state() in link.c
+ *	a text is about to be sent			to dirty or tainted: note_words()
+ *	... it reads values of sequences		to stale: session_values_claim()
+ *	a command is complete				to dirty, for a function call also
+ *							tainted: session_note_command()
+ *	... SET, RESET or DISCARD ALL			PARAMS and ROLE to stale; after pgweir's
+ *							own DISCARD ALL parameters, role and the
+ *							taint to known: server_note_command()
+ *	the server reports is_superuser			the role to dirty and stale:
+ *							set_role_stale()
+ *	the answer to session_state_ask()		dirty to known; after temporary tables
+ *							to tainted: question_learn()
+ *	the answer to session_restore_begin()		stale to known: expect_params()
+ *	the client leaves in a transaction		dirty: reset or close: relay/finish.c
+ *
+ * Example. A client sends SELECT set_config('work_mem', '1GB', false). note_words() makes the
+ * parameters dirty before the text is sent. At the end of the transaction session_state_ask() reads
+ * pg_settings, and question_learn() stores work_mem in client->params. The next client has other
+ * parameters: session_restore_begin() sets them, without a stale bit, because the two sets differ.
+ *
+ * Example. A client calls a function whose text pgweir has not examined. note_words() taints the
+ * session with the number of this client. If the same client comes back, nothing happens. Before
+ * another client's first message server_note_client() makes the session stale, and
+ * session_restore_begin() sends the statements of a DISCARD ALL.
  */
 #include "state/session_state.h"
 
@@ -173,17 +231,17 @@ void session_note_prepared(struct server *s, struct client *c)
 	if (!c->keeps_state)
 		return;
 	if (state->has_prepared && !session_functions_are_known(c->pooled.pool)) {
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	} else if (state->has_prepared && state->prepared_as_of != info->functions->hash) {
 		state->prepared_as_of = info->functions->hash;
 		state->calls |= CALLS_ANYTHING;
 	}
 	calls = state->calls | state->unnamed_calls;
 	if (calls & CALLS_ANYTHING)
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	if (calls & CALLS_DEFINES)
 		s->session.changes |= CHANGES_FUNCTIONS;
-	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
+	session_set_dirty(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
 }
 
 static void forget_progress(struct client *c)
@@ -203,7 +261,7 @@ void session_state_begin(struct server *s, struct client *c)
 	c->keeps_state = may_keep && c->session;
 	if (may_keep && !c->keeps_state)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored =
 		s->session.has_failed = s->session.is_filled = false;
 	/* nearly every client does nothing with sequences */
@@ -219,17 +277,17 @@ void session_state_begin(struct server *s, struct client *c)
 	forget_progress(c);
 	session_note_prepared(s, c);
 	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
-		session_set_unknown(s, UNKNOWN_CHANNELS);
+		session_set_stale(s, STALE_CHANNELS);
 	if (server_unset_params(s, c))
-		session_set_unknown(s, UNKNOWN_SOURCES);
+		session_set_stale(s, STALE_SOURCES);
 	/* SELECT INTO makes a temporary table if search_path begins with pg_temp */
 	path = params_get(c->params, PARAM_SEARCH_PATH);
 	if (path && strchr(path, '_') && strcasestr(path, "pg_temp"))
-		session_add_doubt(s, PIN_TEMPORARY);
+		session_set_dirty(s, PIN_TEMPORARY);
 }
 
 /* The facts that SQL with these words may change. */
-static unsigned doubts_of(unsigned said)
+static unsigned dirty_after_text(unsigned said)
 {
 	if (said & TEXT_CUT)
 		return ASKABLE;
@@ -267,17 +325,17 @@ static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct cli
 }
 
 /* The statement may be executed in any later link. */
-static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned doubts,
+static void note_prepared(const struct server *s, struct client *c, unsigned said, unsigned dirty,
 			  enum text_of of)
 {
 	note_plain_prepared(s, c, of);
 	if (of == TEXT_OF_UNNAMED) {
-		c->session->unnamed_calls |= (uint16_t)doubts;
+		c->session->unnamed_calls |= (uint16_t)dirty;
 		c->session->unnamed_fills = said & (TEXT_DRAWS | TEXT_FILLS | TEXT_CUT);
 	}
 	c->session->prepared_reads |= said & TEXT_READS_SEQUENCES;
 	if (of == TEXT_OF_NAMED || said & TEXT_PREPARES) {
-		c->session->calls |= (uint16_t)doubts;
+		c->session->calls |= (uint16_t)dirty;
 		c->session->unlistens |= said & (TEXT_UNLISTENS | TEXT_LISTENS);
 		c->session->draws |= said & TEXT_DRAWS;
 		c->session->fills |= said & (TEXT_FILLS | TEXT_CUT);
@@ -381,13 +439,13 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 		       const uint8_t *text, size_t size, enum text_of of)
 {
 	const struct notify_client *h = c->session->notify_client;
-	unsigned said = p->words.said | p->of_functions, doubts;
+	unsigned said = p->words.said | p->of_functions, dirty;
 	struct values_text values;
 	bool is_unproven = p->is_unproven || said & TEXT_ANY_EFFECT, is_of_values;
 
 	said |= p->words.said & TEXT_SELECTS_INTO ? TEXT_TEMPORARY : 0u;
 	/* such a function may have been made a moment ago: its temporary tables must not be lost */
-	doubts = p->calls_unknown ? ASKABLE : doubts_of(said);
+	dirty = p->calls_unknown ? ASKABLE : dirty_after_text(said);
 	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a
 	   command: the server must LISTEN to its channels first. LISTEN takes effect with the
 	   commit, so this is not possible in a transaction or within a batch. */
@@ -408,7 +466,7 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	/* A text that may be filled is examined twice: the first time must not put the kept values
 	   in doubt, or the second one asks for them again. */
 	s->session.values_are_own &= s->session.is_filled;
-	session_add_doubt(s, doubts);
+	session_set_dirty(s, dirty);
 	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
 	if (!is_of_values && (said & TEXT_DRAWS ||
 			      (c->pooled.pool->reads_sequences && said & (TEXT_FILLS | TEXT_CUT)) ||
@@ -430,10 +488,10 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	if (said & TEXT_ANY_EFFECT)
 		s->session.changes |= CHANGES_FUNCTIONS;
 	if (is_unproven)
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
 		note_prepared(s, c, said,
-			      (p->calls_unknown ? doubts_of(said) | PIN_TEMPORARY : doubts) |
+			      (p->calls_unknown ? dirty_after_text(said) | PIN_TEMPORARY : dirty) |
 				      (is_unproven ? CALLS_ANYTHING : 0u) |
 				      (said & TEXT_ANY_EFFECT ? CALLS_DEFINES : 0u),
 			      of);
@@ -519,7 +577,7 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 
 void session_text_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
 {
-	if (s->session.unknown & UNKNOWN_SEQUENCES ||
+	if (s->session.stale & STALE_SEQUENCES ||
 	    (c->session->values && !session_values_are_known(s, c)))
 		session_values_prepare(s, c, text, size);
 	else
@@ -543,7 +601,7 @@ bool session_state_fill(struct server *s, struct client *c, const uint8_t *text,
 }
 
 /* The facts that a command with this tag may have changed. */
-static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
+static unsigned dirty_after_tag(enum pg_tag tag, unsigned pins)
 {
 	unsigned bit = 1u << tag;
 
@@ -558,19 +616,19 @@ static unsigned doubts_of_tag(enum pg_tag tag, unsigned pins)
 		;
 }
 
-void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
+void session_note_command(struct server *s, enum pg_tag tag, bool is_reset)
 {
 	struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
 	/* the client has left, and no client can get its state */
 	if (!c && s->pooled.state == SERVER_FINISHING && pool_keeps_state(s->pooled.pool)) {
-		session_add_doubt(s,
-				  doubts_of_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
+		session_set_dirty(s,
+				  dirty_after_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
 		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->notify.listeners);
 	}
 	if (!c || !c->keeps_state)
 		return;
-	session_add_doubt(s, doubts_of_tag(tag, c->pooled.pins));
+	session_set_dirty(s, dirty_after_tag(tag, c->pooled.pins));
 	s->session.was_reset |= is_reset;
 	if (is_reset)
 		server_close_if_reset(s);
@@ -580,7 +638,7 @@ void session_state_told(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_CODE) {
 		s->notifies |= !list_is_empty(&c->peer.world->notify.listeners);
 		s->session.changes |= CHANGES_FUNCTIONS;
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		session_values_forget(s, c);

@@ -6,7 +6,7 @@
  * session has (values_of). The rest of this file is for pools in which a client has asked
  * (pool->reads_sequences):
  *
- *	- A server discards the values of other clients when it is assigned (UNKNOWN_SEQUENCES). The
+ *	- A server discards the values of other clients when it is assigned (STALE_SEQUENCES). The
  *	  first client may ask in a transaction in which it has drawn a value. It gets the value if
  *	  the server proves that the client has drawn it (session.drawn); otherwise all values are
  *	  discarded before the client's text, which then gets error 55000.
@@ -81,7 +81,7 @@ void session_values_begin(struct server *s, struct client *c, bool keeps_state)
 			s->session.drawn = NULL;
 		}
 		if (reads && s->session.values_of != 0)
-			session_set_unknown(s, UNKNOWN_SEQUENCES);
+			session_set_stale(s, STALE_SEQUENCES);
 		s->session.values_of = s->session.values_of == 0 && keeps_state ? c->peer.id
 										: VALUES_MIXED;
 	}
@@ -373,9 +373,9 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said,
 
 	pool_reads_sequences(c->pooled.pool);
 	if (!are_own && !is_proven && !is_aborted && s->session.discards_in != s->batch + 1) {
-		session_set_unknown(s, UNKNOWN_SEQUENCES);
+		session_set_stale(s, STALE_SEQUENCES);
 		s->session.values_may_be_own = may_name && !is_unproven &&
-					       s->session.unproven_by != c->peer.id &&
+					       s->session.tainted_by != c->peer.id &&
 					       !s->session.has_failed && !c->session->sets_values;
 		return false;
 	}
@@ -389,7 +389,7 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said,
 
 #define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
 
-/* Of UNKNOWN_SEQUENCES: asks for the OIDs of the sequences from which the client has drawn the last
+/* Of STALE_SEQUENCES: asks for the OIDs of the sequences from which the client has drawn the last
    value, and whether these are all sequences that it asks for. A sequence is locked until the end
    of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take
    other locks, too. */
@@ -397,7 +397,7 @@ void session_values_prepare(struct server *s, struct client *c, const uint8_t *t
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
 
-	if (!(s->session.unknown & UNKNOWN_SEQUENCES)) {
+	if (!(s->session.stale & STALE_SEQUENCES)) {
 		session_values_ask_first(s, c);
 		return;
 	}
@@ -453,14 +453,14 @@ static void drawn_row(struct server *s, const struct pg_frame *f)
 	s->session.drawn = drawn;
 	s->session.values_are_own = *is_all == 't';
 	if (s->session.values_are_own)
-		session_set_known(s, UNKNOWN_SEQUENCES);
+		session_set_known(s, STALE_SEQUENCES);
 }
 
 static void own_values(struct server *s)
 {
 	mem_free(s->session.drawn);
 	s->session.drawn = NULL;
-	session_set_known(s, UNKNOWN_SEQUENCES);
+	session_set_known(s, STALE_SEQUENCES);
 	s->session.values_of = client_of(s->pooled.link)->peer.id;
 }
 
@@ -474,8 +474,8 @@ static enum task_end drawn_done(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	}
 	if (s->task_failed)
-		session_set_known(s, UNKNOWN_SEQUENCES);
-	if (!(s->session.unknown & UNKNOWN_SEQUENCES))
+		session_set_known(s, STALE_SEQUENCES);
+	if (!(s->session.stale & STALE_SEQUENCES))
 		return TASK_END_RESUME;
 	server_run(s, &task_discard, "DISCARD SEQUENCES");
 	return TASK_END_NOTHING;
@@ -524,7 +524,7 @@ bool session_values_discard(struct server *s, struct gather *g)
 				       "Ppgweir.";
 	static const uint8_t types[] = { PGC_PARSE, PGC_BIND, PGC_EXECUTE, PGC_CLOSE, PGC_CLOSE };
 
-	session_set_known(s, UNKNOWN_SEQUENCES);
+	session_set_known(s, STALE_SEQUENCES);
 	s->session.discards_in = s->batch + 1;
 	/* the server passes over the client's text, too */
 	if (s->ledger.skipping)
@@ -551,7 +551,7 @@ void session_values_forget(struct server *s, struct client *c)
 	struct client_session *state = c->session;
 
 	s->session.values_of = c->peer.id;
-	session_set_known(s, UNKNOWN_SEQUENCES);
+	session_set_known(s, STALE_SEQUENCES);
 	if (state->values)
 		state->values->count = 0;
 	/* a later message of the pipeline, or a later statement of the Query, may have drawn or

@@ -17,7 +17,7 @@
  *	parameters with a dot that the client has named		no value, unless server->params has one
  *	session_user and role					the ones of server->params, or of the login
  *
- * Not asked: a server that pgweir resets before its next client (unproven_by, server_reset_query), one
+ * Not asked: a server that pgweir resets before its next client (tainted_by, server_reset_query), one
  * with a connect_query that sets, and values of sequences, which the server tells only by an error.
  *
  * A query that fails proves nothing; the log has a line for it ("oracle has no answer"). The number of
@@ -79,7 +79,7 @@ static void ask_value(struct bytes *sql, const char *name, const char *value)
 /* Whether pgweir does not know the tracked parameter, and sets it for the next client. */
 static bool is_tracked_unknown(const struct server *s, int index)
 {
-	return !(s->session.reported & (uint64_t)1 << index) && s->session.unknown & UNKNOWN_PARAMS;
+	return !(s->session.reported & (uint64_t)1 << index) && s->session.stale & STALE_PARAMS;
 }
 
 static void ask_known_values(struct bytes *sql, const struct server *s)
@@ -128,7 +128,7 @@ static void ask_role(struct bytes *sql, const struct server *s)
 {
 	const char *role = params_other_value(s->params, PARAMS_ROLE);
 
-	if (s->session.unknown & UNKNOWN_ROLE)
+	if (s->session.stale & STALE_ROLE)
 		return;
 	if (!role)
 		role = s->session.role;
@@ -189,7 +189,7 @@ static const struct server_task task_oracle = {
 /* The server goes to its next client as it is, unless a text of this client was unproven. */
 static bool is_believed_clean(const struct server *s, const struct client *c)
 {
-	return c->keeps_state && c->session && !server_has_lasting_query(s) && s->session.unproven_by == 0 && !(s->session.unknown & UNKNOWN_SESSION) && !s->needs_reset &&
+	return c->keeps_state && c->session && !server_has_lasting_query(s) && s->session.tainted_by == 0 && !(s->session.stale & STALE_SESSION) && !s->needs_reset &&
 	       s->pooled.close_reason == REASON_NONE && !peer_is_stopped(&s->peer);
 }
 

@@ -96,7 +96,7 @@ TEST(server_fields_are_handed_over)
 	server->pooled.opened = 12;
 	server->batch = 13;
 	server->minor = 2;
-	server->told_pid = 14;
+	server->last_client_pid = 14;
 	server->task_since = 15;
 	pack_server();
 	took = take_server();
@@ -111,7 +111,7 @@ TEST(server_fields_are_handed_over)
 	CHECK_INT(took->minor, 2);
 	CHECK_INT(took->status, 'I');
 	CHECK_INT(took->backend_pid, BACKEND_PID);
-	CHECK_INT(took->told_pid, 14);
+	CHECK_INT(took->last_client_pid, 14);
 	CHECK_INT(took->task_since, 15);
 	CHECK_INT(took->pooled.close_reason, REASON_NONE);
 	CHECK(took->cancel_key_size == strlen(BACKEND_KEY) && memcmp(took->cancel_key, BACKEND_KEY, took->cancel_key_size) == 0);

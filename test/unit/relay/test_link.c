@@ -198,9 +198,9 @@ TEST(conditions_for_releasing_a_server)
 	CHECK(!waits_for_another());
 	server->status = 'I';
 	CHECK(waits_for_another());
-	server->session.doubts = PIN_LOCK;
+	server->session.dirty = PIN_LOCK;
 	CHECK(!waits_for_another());
-	server->session.doubts = 0;
+	server->session.dirty = 0;
 	client->pooled.pins = PIN_LISTENING;
 	CHECK(!waits_for_another());
 	client->pooled.pins = 0;

@@ -65,7 +65,7 @@ TEST(unknown_process)
 	begin_two();
 	CHECK_INT(notify_sender(servers[0], 3000), 3000);
 	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
-	servers[1]->told_pid = 0;
+	servers[1]->last_client_pid = 0;
 	CHECK_INT(notify_sender(servers[0], 2000), 2000);
 	whole_close();
 }
@@ -74,7 +74,7 @@ TEST(client_in_its_login_is_no_notifier)
 {
 	begin_two();
 	clients[1]->has_cancel_key = false;
-	servers[1]->told_pid = 77;
+	servers[1]->last_client_pid = 77;
 	CHECK_INT(notify_sender(servers[0], 2000), 77);
 	clients[1]->has_cancel_key = true;
 	whole_close();

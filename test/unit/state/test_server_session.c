@@ -79,11 +79,11 @@ static bool is_unknown_after(const struct server_task *task, bool for_client)
 {
 	const struct server_task *before = server->task;
 
-	server->session.unknown = 0;
+	server->session.stale = 0;
 	server->task = task;
-	server_parameters_told(server, false, for_client);
+	server_note_command(server, false, for_client);
 	server->task = before;
-	return server->session.unknown & UNKNOWN_PARAMS;
+	return server->session.stale & STALE_PARAMS;
 }
 
 TEST(set_makes_unreported_parameters_unknown)
@@ -95,7 +95,7 @@ TEST(set_makes_unreported_parameters_unknown)
 	/* values set for a client, and values set by connect_query, are known */
 	CHECK(!is_unknown_after(&task_params, false));
 	CHECK(!is_unknown_after(&task_connect_query, false));
-	server->session.unknown = 0;
+	server->session.stale = 0;
 	whole_close();
 }
 
@@ -112,12 +112,12 @@ TEST(discard_all_resets_unreported_parameters)
 	server->session.reported = (uint64_t)1 << PARAM_DATESTYLE;
 	set(PARAM_DATESTYLE, "German, DMY");
 	set(PARAM_SEARCH_PATH, "a, b");
-	server->session.unknown = UNKNOWN_PARAMS;
-	server_parameters_told(server, true, true);
+	server->session.stale = STALE_PARAMS;
+	server_note_command(server, true, true);
 	CHECK_TEXT(value_of(PARAM_SEARCH_PATH), "");
 	/* the server has reported the current value itself */
 	CHECK_TEXT(value_of(PARAM_DATESTYLE), "German, DMY");
-	CHECK(!(server->session.unknown & UNKNOWN_PARAMS));
+	CHECK(!(server->session.stale & STALE_PARAMS));
 	whole_close();
 }
 
@@ -127,11 +127,11 @@ TEST(discard_all_out_of_memory)
 	set(PARAM_SEARCH_PATH, "a, b");
 	set(PARAM_DATESTYLE, "German, DMY");
 	server->session.reported = 0;
-	server->session.unknown = 0;
+	server->session.stale = 0;
 	whole_memory_ends(0);
-	server_parameters_told(server, true, true);
+	server_note_command(server, true, true);
 	CHECK(whole_memory_is_back() > 0);
-	CHECK(server->session.unknown & UNKNOWN_PARAMS);
+	CHECK(server->session.stale & STALE_PARAMS);
 	whole_close();
 }
 
@@ -200,8 +200,8 @@ TEST(search_path_that_was_noted)
 	note("61", "6162", SIZE_MAX);
 	note("61", "7172", 14);
 	CHECK_TEXT(server->session.search_path, "6162");
-	server_parameters_told(server, true, true);
-	CHECK(server->session.unknown & UNKNOWN_PARAMS && server->pooled.close_reason == REASON_NONE);
+	server_note_command(server, true, true);
+	CHECK(server->session.stale & STALE_PARAMS && server->pooled.close_reason == REASON_NONE);
 	CHECK(!server_restore_notes(server, NULL, "xx") && server_restore_notes(server, NULL, ""));
 	whole_close();
 }
@@ -210,7 +210,7 @@ TEST(search_path_that_is_not_known)
 {
 	REQUIRE(begin(SETTING_INI));
 	server->session.reported = 0;
-	server_parameters_told(server, false, true);
+	server_note_command(server, false, true);
 	CHECK_INT(server->pooled.close_reason, REASON_PARAMS_UNKNOWN);
 	server->pooled.close_reason = REASON_NONE;
 	whole_close();
@@ -282,14 +282,14 @@ static void begin_role(const char *ini)
 	FUZZ_CHECK(begin(ini));
 	mem_free(server->session.role);
 	server->session.role = NULL;
-	server->session.unknown = 0;
+	server->session.stale = 0;
 }
 
 static void end_role(void)
 {
 	ledger_clear(&server->ledger);
 	ledger_clear(&server->ledger);
-	server->session.unknown = 0;
+	server->session.stale = 0;
 	server->pooled.close_reason = REASON_NONE;
 	whole_close();
 }
@@ -306,9 +306,9 @@ static bool answered(void)
 	enum ledger_owner owner;
 
 	CHECK(ledger_received(&server->ledger, 'C', &owner) == LEDGER_ANSWER);
-	server_parameters_told(server, false, true);
+	server_note_command(server, false, true);
 	CHECK(ledger_received(&server->ledger, 'Z', &owner) == LEDGER_ANSWER);
-	return server->session.unknown & UNKNOWN_ROLE;
+	return server->session.stale & STALE_ROLE;
 }
 
 static bool after(const char *text)
@@ -362,8 +362,8 @@ TEST(statements_of_the_extended_protocol)
 		/* a later Query does not change the result */
 		send_query("SET x = 1");
 		CHECK(ledger_received(&server->ledger, 'C', &owner) == LEDGER_ANSWER);
-		server_parameters_told(server, false, true);
-		CHECK((server->session.unknown & UNKNOWN_ROLE) == (all[i].unknown ? UNKNOWN_ROLE : 0));
+		server_note_command(server, false, true);
+		CHECK((server->session.stale & STALE_ROLE) == (all[i].unknown ? STALE_ROLE : 0));
 		end_role();
 	}
 }
@@ -372,8 +372,8 @@ TEST(lost_ledger)
 {
 	begin_role(INI);
 	server->ledger.lost = 1;
-	server_parameters_told(server, false, true);
-	CHECK(server->session.unknown & UNKNOWN_ROLE);
+	server_note_command(server, false, true);
+	CHECK(server->session.stale & STALE_ROLE);
 	end_role();
 }
 
@@ -384,7 +384,7 @@ TEST(role_reported_by_the_server)
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		begin_role(INI);
 		role_reported(server, all[i]);
-		CHECK((server->session.unknown != 0) == (i < 2));
+		CHECK((server->session.stale != 0) == (i < 2));
 		end_role();
 	}
 }
@@ -455,15 +455,15 @@ TEST(role_after_connect_query)
 {
 	/* the first role is not known: the server is closed when it is released */
 	begin_role(ROLE_INI);
-	server_parameters_told(server, false, true);
-	CHECK(!(server->session.unknown & UNKNOWN_ROLE) && server->pooled.close_reason == REASON_NONE);
+	server_note_command(server, false, true);
+	CHECK(!(server->session.stale & STALE_ROLE) && server->pooled.close_reason == REASON_NONE);
 	set_role();
 	CHECK_INT(server->pooled.close_reason, REASON_ROLE_UNKNOWN);
 	end_role();
 	begin_role(ROLE_INI);
 	note("61:61", NULL, SIZE_MAX);
 	set_role();
-	CHECK(server->session.unknown & UNKNOWN_ROLE && server->pooled.close_reason == REASON_NONE);
+	CHECK(server->session.stale & STALE_ROLE && server->pooled.close_reason == REASON_NONE);
 	end_role();
 	/* the server is already marked to close for another reason */
 	begin_role(ROLE_INI);
@@ -487,7 +487,7 @@ static enum close_reason closed_after_role(const char *ini)
 	mem_free(server->session.role);
 	server->session.role = NULL;
 	role_reported(server, "is_superuser");
-	CHECK(server->session.unknown & UNKNOWN_ROLE);
+	CHECK(server->session.stale & STALE_ROLE);
 	why = server->pooled.close_reason;
 	whole_close();
 	return why;
@@ -508,11 +508,11 @@ static bool is_role_unknown_after(const char *query)
 	begin_role(INI);
 	before = whole.world->conf->settings.server_reset_query;
 	whole.world->conf->settings.server_reset_query = query;
-	server->session.unknown = UNKNOWN_ROLE | UNKNOWN_PARAMS;
+	server->session.stale = STALE_ROLE | STALE_PARAMS;
 	task_reset.on_done(server, false);
 	whole.world->conf->settings.server_reset_query = before;
-	CHECK(server->session.unknown & UNKNOWN_PARAMS);
-	unknown = server->session.unknown & UNKNOWN_ROLE;
+	CHECK(server->session.stale & STALE_PARAMS);
+	unknown = server->session.stale & STALE_ROLE;
 	end_role();
 	return unknown;
 }
@@ -522,12 +522,12 @@ TEST(role_after_a_reset)
 	CHECK(is_role_unknown_after("RESET ALL"));
 	CHECK(!is_role_unknown_after("RESET ALL; SET ROLE a"));
 	begin_role(INI);
-	server->session.unknown = UNKNOWN_ROLE;
-	server_parameters_told(server, true, true);
-	CHECK_INT(server->session.unknown, 0);
+	server->session.stale = STALE_ROLE;
+	server_note_command(server, true, true);
+	CHECK_INT(server->session.stale, 0);
 	note("61:62", NULL, SIZE_MAX);
-	server_parameters_told(server, true, true);
-	CHECK_INT(server->session.unknown, UNKNOWN_ROLE);
+	server_note_command(server, true, true);
+	CHECK_INT(server->session.stale, STALE_ROLE);
 	end_role();
 }
 

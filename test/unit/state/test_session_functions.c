@@ -246,7 +246,7 @@ TEST(rate_of_readings)
 	CHECK_INT(readings, 7);
 	whole_query(near, "one");
 	one_is_answered();
-	CHECK(!session_functions_are_known(pool) && server->session.unproven_by == whole_last_client()->peer.id);
+	CHECK(!session_functions_are_known(pool) && server->session.tainted_by == whole_last_client()->peer.id);
 	house_tick(&whole, USEC);
 	CHECK(is_due());
 	end();

@@ -35,9 +35,9 @@ static void end(void)
 }
 
 /* Returns the query to the server if these facts are in doubt. */
-static const char *asked(unsigned doubts)
+static const char *asked(unsigned dirty)
 {
-	server->session.doubts = (uint16_t)doubts;
+	server->session.dirty = (uint16_t)dirty;
 	session_state_ask(server);
 	house_settle(&whole);
 	return whole_server_got(far);
@@ -166,7 +166,7 @@ TEST(out_of_memory_ends_the_server)
 
 	for (int more = 0; more < 2; more++) {
 		REQUIRE(begin());
-		server->session.doubts = PIN_CURSOR;
+		server->session.dirty = PIN_CURSOR;
 		whole_memory_ends(more);
 		session_state_ask(server);
 		failures += whole_memory_is_back() > 0;
@@ -359,7 +359,7 @@ static bool begin_answer(const char *pairs, size_t size, size_t count)
 		return false;
 	bytes_append(&server->session.answer->pairs, pairs, size);
 	server->session.answer->count = count;
-	server->session.doubts = PIN_PARAMETERS;
+	server->session.dirty = PIN_PARAMETERS;
 	server_task_to(server, &task_state);
 	return true;
 }
@@ -388,7 +388,7 @@ TEST(parameters_that_are_no_longer_set_are_removed)
 	CHECK(params_other_value(client->params, "work_mem") && !server->session.answer);
 	server->session.answer = mem_try(sizeof(*server->session.answer));
 	REQUIRE(server->session.answer);
-	server->session.doubts = PIN_PARAMETERS;
+	server->session.dirty = PIN_PARAMETERS;
 	server_task_to(server, &task_state);
 	CHECK_INT(server_task_end(server), TASK_END_LINK);
 	CHECK(!params_other_value(client->params, "work_mem") && !params_other_value(server->params, "work_mem"));
@@ -411,7 +411,7 @@ TEST(answer_that_could_not_be_stored)
 TEST(role_is_stored)
 {
 	REQUIRE(ANSWERED("", 0));
-	server->session.doubts |= FACT_ROLE;
+	server->session.dirty |= FACT_ROLE;
 	server->session.answer->role = mem_copy_string("75:61");
 	server->session.answer->first_role = mem_copy_string("75:6e6f6e65");
 	CHECK_INT(server_task_end(server), TASK_END_LINK);

@@ -40,7 +40,7 @@ TEST(listener_and_channels_are_handed_over)
 	worlds_close();
 }
 
-/* UNKNOWN_SOURCES is not handed over: the new process reads the functions of the database. */
+/* STALE_SOURCES is not handed over: the new process reads the functions of the database. */
 TEST(session_of_a_server)
 {
 	struct server *took;
@@ -51,26 +51,26 @@ TEST(session_of_a_server)
 	take_pool();
 	REQUIRE(client && server);
 	whole_query(near, "C");
-	server->session.unknown = UNKNOWN_SEQUENCES | UNKNOWN_SOURCES;
-	server->session.doubts = FACT_ROLE;
+	server->session.stale = STALE_SEQUENCES | STALE_SOURCES;
+	server->session.dirty = FACT_ROLE;
 	server->session.was_reset = true;
 	server->session.changes = CHANGES_MEANING;
 	server->session.roles_prepared = true;
-	server->session.unproven_by = 16;
+	server->session.tainted_by = 16;
 	server->session.values_of = 17;
 	pack_server();
 	took = take_server();
 	REQUIRE(took);
-	CHECK_INT(took->session.unknown, UNKNOWN_SEQUENCES);
-	CHECK_INT(took->session.unproven_by, 16);
+	CHECK_INT(took->session.stale, STALE_SEQUENCES);
+	CHECK_INT(took->session.tainted_by, 16);
 	CHECK_INT(took->session.values_of, 17);
-	CHECK_INT(took->session.doubts, FACT_ROLE);
+	CHECK_INT(took->session.dirty, FACT_ROLE);
 	CHECK(took->session.was_reset && took->session.changes == CHANGES_MEANING && took->session.roles_prepared);
 	CHECK(!took->session.text_was_cut && !took->session.plain_set && took->session.has_failed);
 	CHECK(took->session.reported == server->session.reported && took->session.reported != 0);
-	server->session.doubts = 0;
-	server->session.unknown = 0;
-	server->session.unproven_by = 0;
+	server->session.dirty = 0;
+	server->session.stale = 0;
+	server->session.tainted_by = 0;
 	worlds_close();
 }
 

@@ -73,7 +73,7 @@ TEST(new_server_that_refuses_ends_the_client)
 {
 	REQUIRE(begin());
 	CHECK(!session_restore_begin(server, client, false));
-	server->told_pid = 0;
+	server->last_client_pid = 0;
 	server->task_failed = true;
 	CHECK_INT(server_task_end(server), TASK_END_NOTHING);
 	CHECK(peer_is_ending(&client->peer));
@@ -85,7 +85,7 @@ TEST(used_server_that_refuses_is_replaced)
 {
 	REQUIRE(begin());
 	CHECK(!session_restore_begin(server, client, false));
-	server->told_pid = 1;
+	server->last_client_pid = 1;
 	server->task_failed = true;
 	CHECK_INT(server_task_end(server), TASK_END_PARTED);
 	CHECK(peer_is_ending(&server->peer) && !peer_is_ending(&client->peer));

@@ -74,18 +74,18 @@ TEST(clients_whose_state_is_kept)
 
 /* ---- tags ---- */
 
-static unsigned doubts_after(enum pg_tag tag, unsigned pins)
+static unsigned dirty_facts_after(enum pg_tag tag, unsigned pins)
 {
-	server->session.doubts = 0;
+	server->session.dirty = 0;
 	client->pooled.pins = (uint8_t)pins;
-	session_state_told(server, tag, false);
+	session_note_command(server, tag, false);
 	client->pooled.pins = 0;
-	return server->session.doubts;
+	return server->session.dirty;
 }
 
 TEST(command_tags)
 {
-	static const struct { enum pg_tag tag; unsigned doubts, pins, doubts_of_pinned; } tags[] = {
+	static const struct { enum pg_tag tag; unsigned dirty, pins, dirty_if_pinned; } tags[] = {
 		{ TAG_SET, PIN_PARAMETERS, 0, PIN_PARAMETERS }, { TAG_CODE, EVERYTHING, 0, EVERYTHING }, { TAG_DISCARD_ALL, EVERYTHING, 0, EVERYTHING },
 		{ TAG_CREATE, PIN_TEMPORARY, 0, PIN_TEMPORARY }, { TAG_DEFINE, PIN_TEMPORARY, 0, PIN_TEMPORARY },
 		{ TAG_DROP, 0, PIN_TEMPORARY, PIN_TEMPORARY }, { TAG_DISCARD, 0, PIN_TEMPORARY | PIN_LOCK, PIN_TEMPORARY },
@@ -96,22 +96,22 @@ TEST(command_tags)
 
 	REQUIRE(begin(INI));
 	for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
-		CHECK_INT(doubts_after(tags[i].tag, 0), tags[i].doubts);
-		CHECK_INT(doubts_after(tags[i].tag, tags[i].pins), tags[i].doubts_of_pinned);
+		CHECK_INT(dirty_facts_after(tags[i].tag, 0), tags[i].dirty);
+		CHECK_INT(dirty_facts_after(tags[i].tag, tags[i].pins), tags[i].dirty_if_pinned);
 	}
-	server->session.doubts = 0;
-	server->session.unproven_by = 0;
+	server->session.dirty = 0;
+	server->session.tainted_by = 0;
 	whole_close();
 }
 
 TEST(load_pins_until_the_client_disconnects)
 {
 	REQUIRE(begin(INI));
-	session_state_told(server, TAG_LOAD, false);
+	session_note_command(server, TAG_LOAD, false);
 	CHECK_INT(client->pooled.pins, PIN_LIBRARY);
 	CHECK_INT(client->pooled.pool->pinned, 1);
 	/* no query can show whether the library is still loaded */
-	server->session.doubts = EVERYTHING;
+	server->session.dirty = EVERYTHING;
 	CHECK(!session_state_ask(server));
 	whole_close();
 }
@@ -123,10 +123,10 @@ TEST(discarding_sequences_ends_their_pin)
 	CHECK_INT(client->pooled.pins, PIN_SEQUENCE);
 	CHECK(client->pooled.pool->reads_sequences);
 	/* the client may have sent the text after DISCARD SEQUENCES */
-	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
+	session_note_command(server, TAG_DISCARD_SEQUENCES, false);
 	CHECK_INT(client->pooled.pins, PIN_SEQUENCE);
 	session_state_ask(server);
-	session_state_told(server, TAG_DISCARD_SEQUENCES, false);
+	session_note_command(server, TAG_DISCARD_SEQUENCES, false);
 	CHECK_INT(client->pooled.pins, 0);
 	CHECK_INT(client->pooled.pool->pinned, 0);
 	whole_close();
@@ -136,7 +136,7 @@ TEST(discarding_sequences_ends_their_pin)
 
 TEST(query_texts)
 {
-	static const struct { const char *text; unsigned doubts; } texts[] = {
+	static const struct { const char *text; unsigned dirty; } texts[] = {
 		{ "SELECT 1", 0 }, { "SELECT set_config('a.b', 'x', false)", PIN_PARAMETERS | FACT_ROLE }, { "CREATE TEMP TABLE t (a int)", PIN_TEMPORARY },
 		{ "DECLARE c CURSOR WITH HOLD FOR SELECT 1", PIN_CURSOR }, { "SELECT pg_advisory_lock(1)", PIN_LOCK },
 		{ "SELECT pg_advisory_xact_lock(1)", 0 },
@@ -144,11 +144,11 @@ TEST(query_texts)
 
 	REQUIRE(begin(INI));
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-		server->session.doubts = 0;
+		server->session.dirty = 0;
 		CHECK(reads(texts[i].text, TEXT_OF_QUERY));
-		CHECK_INT(server->session.doubts, texts[i].doubts);
+		CHECK_INT(server->session.dirty, texts[i].dirty);
 	}
-	server->session.doubts = 0;
+	server->session.dirty = 0;
 	CHECK_INT(client->session->count, 1);
 	CHECK_TEXT((const char *)bytes_front(&client->session->names), "a.b");
 	CHECK_INT(client->session->calls | client->session->unnamed_calls, 0);
@@ -169,8 +169,8 @@ TEST(prepared_texts)
 	CHECK(reads("SELECT 1", TEXT_OF_UNNAMED));
 	CHECK_INT(client->session->unnamed_calls, 0);
 	session_state_begin(server, client);
-	CHECK_INT(server->session.doubts, PIN_LOCK | PIN_PARAMETERS | FACT_ROLE);
-	server->session.doubts = 0;
+	CHECK_INT(server->session.dirty, PIN_LOCK | PIN_PARAMETERS | FACT_ROLE);
+	server->session.dirty = 0;
 	client->session->calls = 0;
 	whole_close();
 }
@@ -180,10 +180,10 @@ TEST(incomplete_text)
 	REQUIRE(begin(INI));
 	whole.world->share.words_left = LOOKS_OF_TURN;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)"SELECT 1", 8, TEXT_OF_QUERY), VERDICT_PASS);
-	CHECK_INT(server->session.doubts, EVERYTHING);
+	CHECK_INT(server->session.dirty, EVERYTHING);
 	CHECK_INT(client->pooled.pins, 0);
 	/* the text sets a parameter whose name may be in the missing rest */
-	session_state_told(server, TAG_SET, false);
+	session_note_command(server, TAG_SET, false);
 	CHECK_INT(client->pooled.pins, PIN_PARAMETERS);
 	whole_close();
 }
@@ -227,11 +227,11 @@ TEST(long_text_in_several_turns)
 	REQUIRE(begin(INI));
 	whole.world->share.words_left = 1 << 20;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
-	CHECK_INT(server->session.doubts, PIN_PARAMETERS | FACT_ROLE);
+	CHECK_INT(server->session.dirty, PIN_PARAMETERS | FACT_ROLE);
 	CHECK_INT(client->session->count, 1);
-	server->session.doubts = 0;
+	server->session.dirty = 0;
 	CHECK(turns(text, size, 100) > 20);
-	CHECK_INT(server->session.doubts, PIN_PARAMETERS | FACT_ROLE);
+	CHECK_INT(server->session.dirty, PIN_PARAMETERS | FACT_ROLE);
 	CHECK_INT(client->session->count, 1);
 	whole_close();
 }
@@ -244,13 +244,13 @@ TEST(long_text_with_a_share_of_one_word)
 
 	REQUIRE(begin(INI));
 	CHECK(turns(text, size, 1) > 100);
-	CHECK_INT(server->session.doubts, PIN_LOCK);
+	CHECK_INT(server->session.dirty, PIN_LOCK);
 	/* a function that is not known: the text is walked after the search for parentheses */
-	server->session.unproven_by = 0;
+	server->session.tainted_by = 0;
 	size = long_text(text, 100, "not_known(1)");
 	CHECK(turns(text, size, 1) > 100);
 	CHECK(turns(text, size, 32) > 10);
-	CHECK(server->session.unproven_by != 0);
+	CHECK(server->session.tainted_by != 0);
 	whole_close();
 }
 
@@ -269,15 +269,15 @@ TEST(long_text_is_read_again)
 	session_state_begin(server, client);
 	CHECK(!client->session->progress);
 	CHECK(turns(other, size, 100) > 0);
-	CHECK_INT(server->session.doubts & PIN_LOCK, PIN_LOCK);
+	CHECK_INT(server->session.dirty & PIN_LOCK, PIN_LOCK);
 	/* a function is replaced meanwhile: its calls are not known */
-	server->session.doubts = 0;
-	server->session.unproven_by = 0;
+	server->session.dirty = 0;
+	server->session.tainted_by = 0;
 	whole.world->share.words_left = 1000;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_LATER);
 	session_functions_changed(client->pooled.pool->database, whole.world->now);
 	CHECK(turns(text, size, 100) > 0);
-	CHECK(server->session.unproven_by != 0);
+	CHECK(server->session.tainted_by != 0);
 	whole_close();
 }
 
@@ -291,7 +291,7 @@ TEST(long_text_without_memory)
 	whole.world->share.words_left = 100;
 	CHECK_INT(session_state_text(server, client, (const uint8_t *)text, size, TEXT_OF_QUERY), VERDICT_PASS);
 	CHECK(whole_memory_is_back() > 0);
-	CHECK_INT(server->session.doubts, PIN_LOCK);
+	CHECK_INT(server->session.dirty, PIN_LOCK);
 	whole_close();
 }
 
@@ -322,10 +322,10 @@ TEST(too_many_parameter_names)
 TEST(statements_about_temporary_objects_are_in_doubt)
 {
 	REQUIRE(begin(INI));
-	CHECK(!(server->session.doubts & PIN_TEMPORARY));
+	CHECK(!(server->session.dirty & PIN_TEMPORARY));
 	CHECK(reads("CREATE TEMP TABLE t (a int)", TEXT_OF_QUERY));
-	CHECK(server->session.doubts & PIN_TEMPORARY);
-	server->session.doubts = 0;
+	CHECK(server->session.dirty & PIN_TEMPORARY);
+	server->session.dirty = 0;
 	whole_close();
 }
 
