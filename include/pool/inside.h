@@ -56,29 +56,30 @@ static inline bool pool_is_paused(const struct pool *pool)
 	       !pool->database->is_console;
 }
 /* Paused or suspended: no server is lent. */
-static inline bool pool_is_held(const struct pool *pool)
+static inline bool pool_is_stopped(const struct pool *pool)
 {
 	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
 }
-/* Returns how long a client has waited, without the time in which the pool was held. */
+/* Returns how long a client has waited, without the time in which the pool was stopped. */
 static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 {
-	usec_t held_until = client->pool->held_until;
+	usec_t stopped_until = client->pool->stopped_until;
 
-	return now - (client->since > held_until ? client->since : held_until);
+	return now - (client->since > stopped_until ? client->since : stopped_until);
 }
 
 /* The host gives the pool no server, so that the client should use another host. */
 bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
 
-/* Puts the pool on a list of held pools, or removes it. */
-static inline void set_held(struct pool *pool, struct list *held, struct list *node, bool is_held)
+/* Puts the pool on a list of the pools that a limit keeps from opening servers, or removes it. */
+static inline void list_shortage(struct pool *pool, struct list *all, struct list *node,
+				 bool is_short)
 {
-	if (list_is_empty(node) != is_held)
+	if (list_is_empty(node) != is_short)
 		return;
-	pool->pools->shortages += is_held ? 1 : -1;
-	if (is_held)
-		list_append(held, node);
+	pool->pools->shortages += is_short ? 1 : -1;
+	if (is_short)
+		list_append(all, node);
 	else
 		list_remove(node);
 }

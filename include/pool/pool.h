@@ -163,19 +163,19 @@ struct pool {
 	int listening;				/* clients that LISTEN with session_state = full */
 	uint64_t notifications;			/* sent to these clients by the pool's listener */
 	/* all its servers are at this host, a reference; NULL: at any host of the list.
-	   pools->nowhere: clients wait here for a host with their role, and there are no servers */
+	   pools->no_host: clients wait here for a host with their role, and there are no servers */
 	struct host *host;
 	/* the pool of the same database and user without a host, which keeps the secrets; itself */
-	struct pool *home;
-	int kin;				/* pools with this home, without itself */
+	struct pool *parent;
+	int child_count;				/* pools with this parent, besides itself */
 	/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host:
 	   TARGET_ANY */
-	uint8_t suits;
-	/* bits of `suits`: pool_for_client() returns this pool for any reads of the clients before,
+	uint8_t targets;
+	/* bits of `targets`: pool_for_client() returns this pool for any reads of the clients before,
 	   unless they are held, listen or settle, and any idle server suits them */
-	uint8_t stays;
+	uint8_t fixed_targets;
 	/* clients may use the pool that need no later time: see pool_client_needs() */
-	usec_t covers;
+	usec_t fresh_to;
 	/* a client with session_state = full has called currval or lastval. From then on a client
 	   gets the server that it had last, which has its sequence values, or else the server that
 	   is idle longest */
@@ -219,7 +219,7 @@ struct pool {
 	usec_t idle_since;			/* when the last client or server left; 0: in use */
 	usec_t last_lifetime_close;
 	/* when the pool was last seen paused or suspended: waiting is counted from then */
-	usec_t held_until;
+	usec_t stopped_until;
 	/* facts about its servers, kept by room backend; ops->pool_end frees it */
 	struct server_info *server_cache;
 	UT_hash_handle hh;
@@ -264,7 +264,7 @@ struct pool_client {
 	uint8_t role : 4, reads : 2;
 	/* the host of its last read, host->life; 0: none, or a primary that was not chosen for
 	   reads */
-	uint32_t read_life;
+	uint32_t read_incarnation;
 	/* end of its last transaction on a primary that may have written, and of its last read; 0:
 	   none */
 	usec_t wrote_at, read_at;
@@ -367,11 +367,11 @@ struct pools {
 	   roles */
 	struct host *hosts;
 	/* the host of the pools in which clients wait for a host; not in the table */
-	struct host *nowhere;
+	struct host *no_host;
 	/* there is new evidence about hosts: see roles_decide_due() */
 	bool are_roles_due;
 	bool are_hosts_doubtful;		/* ... and hosts are to be asked: ops->ask_hosts */
-	uint32_t lives;				/* the last value of host->life */
+	uint32_t incarnations;				/* the last value of host->incarnation */
 	struct written *written;		/* uthash: see pool/freshness.h */
 	uint64_t random;			/* for the choice of hosts */
 	/* pools that max_host_connections holds back, longest held first */
@@ -480,10 +480,10 @@ struct user *user_get(struct pools *pools, const char *name);
    `is_internal`: for internal requests, of exactly this user, even if the database forces another
    user. NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now);
-/* Returns the pool at this host with the home `home`, and creates it if needed; NULL: no memory. */
-struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now);
-/* Returns the pool at this host with the home `home` if it exists, otherwise NULL. */
-struct pool *pool_find_at(const struct pool *home, const struct host *host);
+/* Returns the pool at this host with the parent `parent`, and creates it if needed; NULL: no memory. */
+struct pool *pool_get_at(struct pool *parent, struct host *host, usec_t now);
+/* Returns the pool at this host with the parent `parent` if it exists, otherwise NULL. */
+struct pool *pool_find_at(const struct pool *parent, const struct host *host);
 
 /* Writes "database/user" in the format of log lines; `size` is POOL_TEXT. Returns buf. */
 const char *pool_text(const struct pool *pool, char *buf, size_t size);
@@ -613,7 +613,7 @@ void pool_login_forgiven(struct pool *pool);
 static inline void pool_reads_sequences(struct pool *pool)
 {
 	pool->reads_sequences = true;
-	pool->stays = 0;
+	pool->fixed_targets = 0;
 	pool->is_plain = false;
 }
 /* Something changed: the scheduler looks at this pool at the end of the turn. */

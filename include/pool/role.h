@@ -16,10 +16,10 @@ struct role_place {
 	struct host *host;		/* a reference */
 	unsigned weight;
 	bool has_no_readers;		/* Patroni's tag noloadbalance */
-	uint8_t suits;			/* as pool->suits */
-	uint32_t life;			/* of the host: see `covers` */
+	uint8_t targets;			/* as pool->targets */
+	uint32_t incarnation;			/* of the host: see `fresh_to` */
 	/* the time that the standby covers (pool/freshness.h); 0: unknown */
-	usec_t covers;
+	usec_t fresh_to;
 	/* of a standby, as are the next four members: see following.c */
 	enum following following;
 	uint64_t server_id;		/* the server of this verdict; 0: unknown */
@@ -112,7 +112,7 @@ bool roles_reconfigure(struct database *database, usec_t now);
 const char *roles_text(const struct database *database, usec_t now, char *buf, size_t size);
 /* Sets client->target, from the options of the client, its user or the database, in this order.
    False: no memory. */
-bool pool_client_aim(struct pool_client *client, usec_t now);
+bool pool_client_set_target(struct pool_client *client, usec_t now);
 /* Sets client->target of a client that another process has handed over. Its writes and reads until
    now are unknown: only a host that has caught up with the present position suits it. False: no
    memory. */
@@ -173,7 +173,7 @@ struct pool *pool_for_client(struct pool_client *client, usec_t now);
 bool pool_client_route(struct pool_client *client, usec_t now);
 /* The host of its pool has refused a login: moves the client, which waits, to another host that
    suits it. False: there is none. */
-bool pool_client_flees(struct pool_client *client, usec_t now);
+bool pool_client_reroute(struct pool_client *client, usec_t now);
 /* Takes the reads back that run on silent and closed hosts, if other hosts suit their clients
    (ops->recall). */
 void roles_recall_reads(struct roles *roles, usec_t now);

@@ -8,7 +8,7 @@
  * the structs of room pool. Each number is the effective value. Pointers are borrowed, and valid
  * until a pool, user or database changes.
  */
-#define POOL_NOWHERE "(none)"		/* host of a pool in which clients wait for a host */
+#define POOL_NO_HOST "(none)"		/* host of a pool in which clients wait for a host */
 struct pool_row {
 	const struct pool *pool;
 	const char *database, *user;

@@ -63,8 +63,8 @@ static inline void server_note_tainted(struct server *s, uint64_t client)
 	/* the next link executes RESET ALL */
 	server_close_if_reset(s);
 }
-/* A link with this client begins. If another client has tainted the
-   session, it is stale, and is reset first. Called before anything is noted about the new client. */
+/* A link with this client begins. If another client has tainted the session, the session is stale
+   and is reset first. Called before anything is noted about the new client. */
 void server_note_client(struct server *server, const struct client *client);
 /* The session has been reset for this client, which has executed nothing since the link began. */
 void server_note_reset(struct server *server, const struct client *client);

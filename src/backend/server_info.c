@@ -126,7 +126,7 @@ const struct bytes *welcome_messages(struct welcome *welcome)
 /*
  * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or
  * LDAP has accepted. The pool whose servers are logged in to with them keeps them, as long as it
- * exists; of pools at several hosts, their home.
+ * exists; of pools at several hosts, their parent.
  *
  * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may
  * have another secret in another database, and a database with a forced user has a pool of that
@@ -167,12 +167,12 @@ static struct proven_secret *proven_secret_new(const struct secret *secret)
 }
 
 /* A server login that failed with another secret may succeed now. */
-static void forgive(struct pool *home)
+static void forgive(struct pool *parent)
 {
-	LIST_EACH(node, &home->database->members) {
+	LIST_EACH(node, &parent->database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		if (pool->home == home && pool->login_failed &&
+		if (pool->parent == parent && pool->login_failed &&
 		    pool->login_failure == FAILURE_LASTING)
 			pool_login_forgiven(pool);
 	}
@@ -181,7 +181,7 @@ static void forgive(struct pool *home)
 void proven_secret_keep(struct pool *pool, struct world *w, const struct secret *secret,
 			uint64_t answer)
 {
-	struct server_info *info = server_info_get(pool->home, w->params);
+	struct server_info *info = server_info_get(pool->parent, w->params);
 	uint8_t client_key[SCRAM_KEY], server_key[SCRAM_KEY];
 	struct scram_secret scram;
 	const char *user = pool->user->name;
@@ -197,7 +197,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 			return;
 		proven_secret_free(&info->proven.found);
 		info->proven.found = f;
-		forgive(pool->home);
+		forgive(pool->parent);
 	}
 	f = info->proven.found;
 	if (answer > f->answer)
@@ -217,7 +217,7 @@ void proven_secret_keep(struct pool *pool, struct world *w, const struct secret 
 
 void shown_keep(struct pool *pool, struct world *w, const struct secret *password)
 {
-	struct server_info *info = server_info_get(pool->home, w->params);
+	struct server_info *info = server_info_get(pool->parent, w->params);
 	struct proven_secret *f;
 
 	if (!info || (password && info->proven.shown &&
@@ -230,7 +230,7 @@ void shown_keep(struct pool *pool, struct world *w, const struct secret *passwor
 	if (!f)
 		return;
 	info->proven.shown = f;
-	forgive(pool->home);
+	forgive(pool->parent);
 }
 
 void proven_secret_unpack(struct unpack *in, struct proven_secret **place)

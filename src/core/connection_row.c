@@ -69,7 +69,7 @@ static const char *host_of_client(const struct pool_client *c)
 {
 	if (c->link && c->link->host)
 		return c->link->host->key;
-	return c->pool && c->pool->host && c->pool->host != c->pool->pools->nowhere
+	return c->pool && c->pool->host && c->pool->host != c->pool->pools->no_host
 		       ? c->pool->host->key
 		       : NULL;
 }

@@ -127,7 +127,7 @@ void listeners_decide(const struct world *w)
 			goes = goes &&
 			       client_itself_may_be_given(
 				       LIST_OBJECT(other, struct notify_client, node)->client);
-		l->stays = l->server && !goes;
+		l->fixed_targets = l->server && !goes;
 	}
 }
 
@@ -135,7 +135,7 @@ static bool listener_stays(const struct pool *pool)
 {
 	const struct notify_server *l = notify_server_of(pool);
 
-	return l && l->stays;
+	return l && l->fixed_targets;
 }
 
 bool handover_includes(struct peer *peer)

@@ -38,19 +38,19 @@
 #define LAG_LITTLE (USEC / 10)
 
 /* How busy the pool at the host is. */
-static int use_of(const struct pool *home, const struct host *host)
+static int use_of(const struct pool *parent, const struct host *host)
 {
-	const struct pool *pool = pool_find_at(home, host);
+	const struct pool *pool = pool_find_at(parent, host);
 
 	return pool ? pool->server_count[SERVER_ACTIVE] + pool->client_count[CLIENT_WAITING] : 0;
 }
 
 /* Whether host `a` is less busy than `b` in relation to their weights. */
-static bool is_better(const struct pool *home, const struct role_place *a,
+static bool is_better(const struct pool *parent, const struct role_place *a,
 		      const struct role_place *b)
 {
-	return (int64_t)(use_of(home, a->host) + 1) * b->weight <
-	       (int64_t)(use_of(home, b->host) + 1) * a->weight;
+	return (int64_t)(use_of(parent, a->host) + 1) * b->weight <
+	       (int64_t)(use_of(parent, b->host) + 1) * a->weight;
 }
 
 static unsigned choose_draw(struct pools *pools, unsigned below)
@@ -75,7 +75,7 @@ enum choice {
 static void note_refusals(struct roles *roles, const struct pool_client *client, usec_t now)
 {
 	for (unsigned i = 0; i < roles->count; i++) {
-		const struct pool *pool = pool_find_at(client->pool->home, roles->places[i].host);
+		const struct pool *pool = pool_find_at(client->pool->parent, roles->places[i].host);
 
 		roles->places[i].refuses = pool && pool_refuses(pool, client, now);
 	}
@@ -84,16 +84,16 @@ static void note_refusals(struct roles *roles, const struct pool_client *client,
 static bool place_suits(const struct roles *roles, const struct role_place *place,
 			const struct pool_client *client, enum choice choice)
 {
-	if (!(place->suits >> client->target & 1) || place->refuses)
+	if (!(place->targets >> client->target & 1) || place->refuses)
 		return false;
 	if (place->host == roles->primary)
 		return choice != CHOICE_FRESH_STANDBY;
 	/* the host that a settling reader comes from */
-	if (choice == CHOICE_FRESH_STANDBY && place->host->life == client->read_life &&
+	if (choice == CHOICE_FRESH_STANDBY && place->host->incarnation == client->read_incarnation &&
 	    client->read_at > client->wrote_at)
 		return false;
-	return (choice == CHOICE_SOON && place->covers > 0 && place->host->lag <= LAG_LITTLE) ||
-	       place->covers >= pool_client_needs(client, place->host);
+	return (choice == CHOICE_SOON && place->fresh_to > 0 && place->host->lag <= LAG_LITTLE) ||
+	       place->fresh_to >= pool_client_needs(client, place->host);
 }
 
 static bool is_reader(const struct pool_client *client)
@@ -105,11 +105,11 @@ static bool is_reader(const struct pool_client *client)
    been a write on the primary, which is no choice for reads. */
 static bool suits(const struct pool *pool, const struct pool_client *client)
 {
-	if (!(pool->suits >> client->target & 1))
+	if (!(pool->targets >> client->target & 1))
 		return false;
-	if (pool->covers == INT64_MAX)
-		return client->target != TARGET_READ || client->read_life == pool->host->life;
-	return pool->covers >= pool_client_needs(client, pool->host);
+	if (pool->fresh_to == INT64_MAX)
+		return client->target != TARGET_READ || client->read_incarnation == pool->host->incarnation;
+	return pool->fresh_to >= pool_client_needs(client, pool->host);
 }
 
 /* Returns the place after `skip` places that suit the client, or NULL. */
@@ -128,10 +128,10 @@ static struct role_place *nth_suitable(const struct roles *roles, const struct p
 static unsigned draw_place(struct roles *roles, const struct pool_client *client,
 			   enum choice choice, unsigned count)
 {
-	struct pool *home = client->pool->home;
+	struct pool *parent = client->pool->parent;
 	unsigned best, other;
 
-	switch (home->database->conf->load_balance_hosts) {
+	switch (parent->database->conf->load_balance_hosts) {
 	case BALANCE_ROUND_ROBIN:
 		return roles->next++ % count;
 	case BALANCE_DISABLE:
@@ -139,15 +139,15 @@ static unsigned draw_place(struct roles *roles, const struct pool_client *client
 	case BALANCE_LEAST:
 		best = 0;
 		for (unsigned i = 1; i < count; i++) {
-			if (is_better(home, nth_suitable(roles, client, choice, i),
+			if (is_better(parent, nth_suitable(roles, client, choice, i),
 				      nth_suitable(roles, client, choice, best)))
 				best = i;
 		}
 		return best;
 	default:
-		best = choose_draw(home->pools, count);
-		other = (best + 1 + choose_draw(home->pools, count - 1)) % count;
-		return is_better(home, nth_suitable(roles, client, choice, other),
+		best = choose_draw(parent->pools, count);
+		other = (best + 1 + choose_draw(parent->pools, count - 1)) % count;
+		return is_better(parent, nth_suitable(roles, client, choice, other),
 				 nth_suitable(roles, client, choice, best))
 			       ? other
 			       : best;
@@ -182,7 +182,7 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 
 	while ((place = nth_suitable(roles, client, choice, count)) != NULL) {
 		/* the host of its last read */
-		if (place->host->life == client->read_life && client->pool->host != place->host &&
+		if (place->host->incarnation == client->read_incarnation && client->pool->host != place->host &&
 		    (is_reader(client) || place->host != roles->primary))
 			return place;
 		count++;
@@ -204,14 +204,14 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 static bool is_to_settle(const struct pool *pool, const struct pool_client *client, usec_t now)
 {
 	const struct roles *roles = pool->database->roles;
-	bool is_standby = pool->covers < INT64_MAX;
+	bool is_standby = pool->fresh_to < INT64_MAX;
 
-	if (!roles || !pool->host || pool->host == pool->pools->nowhere ||
+	if (!roles || !pool->host || pool->host == pool->pools->no_host ||
 	    !(is_standby || is_reader(client)) || client->state != CLIENT_IDLE)
 		return false;
 	/* the primary was no choice */
 	if (!is_standby &&
-	    (client->target == TARGET_PREFER_STANDBY || client->read_life != pool->host->life))
+	    (client->target == TARGET_PREFER_STANDBY || client->read_incarnation != pool->host->incarnation))
 		return choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
 	return now - roles->readers_at < SETTLE && choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
 }
@@ -222,7 +222,7 @@ static void count_stale(struct roles *roles, const struct pool_client *client)
 	for (unsigned i = 0; i < roles->count; i++) {
 		const struct role_place *place = &roles->places[i];
 
-		if (place->suits >> client->target & 1 && place->host != roles->primary &&
+		if (place->targets >> client->target & 1 && place->host != roles->primary &&
 		    !place_suits(roles, place, client, CHOICE_FRESH))
 			place->host->stale_reads += !place->refuses;
 	}
@@ -263,7 +263,7 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 	   standby is */
 	if (client->target == TARGET_READ && place->host == roles->primary &&
 	    nth_suitable(roles, client, choice, 1))
-		client->read_life = place->host->life;
+		client->read_incarnation = place->host->incarnation;
 	return place->host;
 }
 
@@ -296,7 +296,7 @@ struct pool *pool_for_client(struct pool_client *client, usec_t now)
 	if (suits(pool, client) && !client->is_held && !settles)
 		return pool;
 	if (client->target == TARGET_ANY)
-		return pool->home;
+		return pool->parent;
 	host = roles && !client->is_held ? choose_host(client, settles, now) : NULL;
 	if (host == pool->host && host)
 		return pool;
@@ -304,7 +304,7 @@ struct pool *pool_for_client(struct pool_client *client, usec_t now)
 		found = pool_at_host(pool, host, now);
 	else if (roles && is_reader(client))
 		roles->is_waited_for = true;
-	return found ? found : pool_at_host(pool, pool->pools->nowhere, now);
+	return found ? found : pool_at_host(pool, pool->pools->no_host, now);
 }
 
 bool pool_client_route(struct pool_client *client, usec_t now)
@@ -316,7 +316,7 @@ bool pool_client_route(struct pool_client *client, usec_t now)
 	return pool != NULL;
 }
 
-bool pool_client_flees(struct pool_client *client, usec_t now)
+bool pool_client_reroute(struct pool_client *client, usec_t now)
 {
 	struct pool *pool = client->pool, *found;
 	struct roles *roles = pool->database->roles;

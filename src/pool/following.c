@@ -200,7 +200,7 @@ void roles_restore_verdicts(struct roles *roles)
 	for (unsigned i = 0; i < roles->count; i++) {
 		struct role_place *place = &roles->places[i];
 
-		place->life = place->host->life;
+		place->incarnation = place->host->incarnation;
 		place->following = place->host->followed;
 		place->server_id = place->host->evidence.server_id;
 		place->moves = place->following == FOLLOWING_YES ? MOVES_ENOUGH : 0;
@@ -226,7 +226,7 @@ void roles_judge_standbys(struct roles *roles, bool has_changed, usec_t now)
 					e->server_id > 0 && e->server_id == place->server_id;
 
 		if (has_changed || e->claim == CLAIM_PRIMARY ||
-		    (place->life != host->life && !is_same_diverged)) {
+		    (place->incarnation != host->incarnation && !is_same_diverged)) {
 			place->following = FOLLOWING_PRESUMED;
 			place->moves = 0;
 			place->from = 0;

@@ -16,7 +16,7 @@
  * restart a standby may show older data than before, so it covers nothing until it has answered
  * again.
  *
- * Invariant: place->covers only grows, until the primary, the timeline or the life of the standby
+ * Invariant: place->fresh_to only grows, until the primary, the timeline or the life of the standby
  * changes.
  */
 #include "pool/freshness.h"
@@ -112,9 +112,9 @@ void roles_cover(struct roles *roles, bool has_changed)
 		struct host *host = place->host;
 		usec_t covers = 0;
 
-		if (has_changed || place->life != host->life)
-			place->covers = 0;
-		place->life = host->life;
+		if (has_changed || place->incarnation != host->incarnation)
+			place->fresh_to = 0;
+		place->incarnation = host->incarnation;
 		/* a timeline that is unknown belongs to no mark; without a primary, the last mark
 		   is left */
 		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY &&
@@ -124,11 +124,11 @@ void roles_cover(struct roles *roles, bool has_changed)
 				 : host->evidence.position >= roles->marked.position
 					 ? roles->marked.at
 					 : 0;
-		if (covers > place->covers)
-			place->covers = covers;
-		host->covers = place->covers;
-		host->lag = place->covers > 0 && roles->answered_at > place->covers
-				    ? roles->answered_at - place->covers
+		if (covers > place->fresh_to)
+			place->fresh_to = covers;
+		host->fresh_to = place->fresh_to;
+		host->lag = place->fresh_to > 0 && roles->answered_at > place->fresh_to
+				    ? roles->answered_at - place->fresh_to
 				    : 0;
 	}
 }
@@ -139,7 +139,7 @@ bool role_place_is_late(const struct roles *roles, const struct role_place *plac
 	usec_t most = first_set(CONF_UNSET, database->conf->max_lag,
 				database->pools->conf->settings.max_lag);
 
-	return most > 0 && (place->covers == 0 || roles->answered_at - place->covers > most);
+	return most > 0 && (place->fresh_to == 0 || roles->answered_at - place->fresh_to > most);
 }
 
 /* ---- clients ---- */
@@ -211,12 +211,12 @@ void pool_client_note_end(struct pool_client *client, usec_t now)
 		return;
 	if (pool->host->evidence.claim == CLAIM_STANDBY) {
 		client->read_at = now;
-		client->read_life = pool->host->life;
+		client->read_incarnation = pool->host->incarnation;
 	} else if (client->target == TARGET_PREFER_STANDBY || client->target == TARGET_READ) {
 		client->read_at = now;
 		/* pool_client_route() has chosen it, or only the primary was fresh enough */
-		if (client->read_life != pool->host->life)
-			client->read_life = 0;
+		if (client->read_incarnation != pool->host->incarnation)
+			client->read_incarnation = 0;
 	} else {
 		client->wrote_at = now;
 		if (roles)
@@ -226,7 +226,7 @@ void pool_client_note_end(struct pool_client *client, usec_t now)
 
 bool pool_client_adopt(struct pool_client *client, usec_t now)
 {
-	if (!pool_client_aim(client, now))
+	if (!pool_client_set_target(client, now))
 		return false;
 	client->read_at = now;
 	if (client->target == TARGET_PRIMARY || client->target == TARGET_READ_WRITE)
@@ -275,7 +275,7 @@ usec_t pool_client_needs(const struct pool_client *client, const struct host *st
 	    freshness_is_complete(roles, standby))
 		read = roles->marked.at > 0 ? roles->marked.at - 1 : 0;
 	/* another standby must not show older data than the host of the last read did */
-	if (read > wrote && standby->life != client->read_life)
+	if (read > wrote && standby->incarnation != client->read_incarnation)
 		wrote = read;
 	return wrote > 0 ? wrote + 1 : 0;
 }

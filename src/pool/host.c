@@ -61,7 +61,7 @@ struct host *host_hold(struct pools *pools, const char *key)
 			return NULL;
 		memcpy(host->key, key, length + 1);
 		host->pools = pools;
-		host->life = ++pools->lives;
+		host->incarnation = ++pools->incarnations;
 		host->port = atoi(strrchr(key, ':') + 1);
 		HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
 		if (!HASH_HAS(hh, host)) {
@@ -161,7 +161,7 @@ struct host_place *pool_places(struct pool *pool)
 	const struct roles *roles = pool->database->roles;
 	bool has_members = roles && roles->has_members;
 	/* no server is opened where clients wait for a host */
-	unsigned count = pool->host == pool->pools->nowhere ? 0
+	unsigned count = pool->host == pool->pools->no_host ? 0
 			 : pool->host			    ? 1
 			 : has_members			    ? roles->count
 							    : conf->host_count;
@@ -285,7 +285,7 @@ static bool is_claimant(const struct pool *pool, const struct host *host)
 {
 	return is_at(pool, host) &&
 	       pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] > 0 &&
-	       !pool_is_held(pool) && !is_trial_too_many(pool, host);
+	       !pool_is_stopped(pool) && !is_trial_too_many(pool, host);
 }
 
 /* Returns the pool that gets the next room at the host, or NULL. */

@@ -588,7 +588,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 	       pool->key.host == pool->host);
 	ASSERT(pool->is_plain ==
 		       (!pool->host && !pool->reads_sequences && !pool->database->roles) &&
-	       (pool->home == pool) == !pool->host);
+	       (pool->parent == pool) == !pool->host);
 	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link &&
 	       now.size == pool->allowed.size);
 	ASSERT(now.reserve == pool->allowed.reserve &&

@@ -221,7 +221,7 @@ void pool_pack(struct bytes *out, const struct pool *pool)
 	bytes_append_u8(out, pool->login_failure);
 	pack_bool(out, pool->logins_succeeded > 0);
 	pack_i64(out, pool->last_lifetime_close);
-	pack_i64(out, pool->held_until);
+	pack_i64(out, pool->stopped_until);
 	pack_bool(out, pool->reads_sequences);
 }
 
@@ -233,7 +233,7 @@ void pool_unpack(struct unpack *in, struct pool *pool)
 	pool->login_failure = unpack_u8(in);
 	pool->logins_succeeded = unpack_bool(in);
 	pool->last_lifetime_close = unpack_i64(in);
-	pool->held_until = unpack_i64(in);
+	pool->stopped_until = unpack_i64(in);
 	if (unpack_bool(in))
 		pool_reads_sequences(pool);
 }
@@ -277,7 +277,7 @@ bool pool_client_restore(struct pool_client *c, enum client_state state, struct 
 		server->since = since;
 	}
 	c->notified = record->is_notified;
-	if ((record->pins && !c->link) || !pool_client_aim(c, now))
+	if ((record->pins && !c->link) || !pool_client_set_target(c, now))
 		return false;
 	if (record->pins)
 		pool_client_pin(c, record->pins);

@@ -79,12 +79,12 @@ static void pool_free(struct pool *pool)
 	list_remove(&pool->of_database);
 	list_remove(&pool->of_user);
 	list_remove(&pool->dirty);
-	set_held(pool, NULL, &pool->held_by_database, false);
-	set_held(pool, NULL, &pool->held_by_user, false);
-	set_held(pool, NULL, &pool->held_by_host, false);
+	list_shortage(pool, NULL, &pool->held_by_database, false);
+	list_shortage(pool, NULL, &pool->held_by_user, false);
+	list_shortage(pool, NULL, &pool->held_by_host, false);
 	pool_places_clear(pool);
 	if (pool->host) {
-		pool->home->kin--;
+		pool->parent->child_count--;
 		host_drop(pool->host);
 	}
 	pool->user->pools--;
@@ -99,7 +99,7 @@ static void database_free(struct database *database)
 	struct pools *pools = database->pools;
 
 	roles_free(database);
-	/* the home of pools is freed after them */
+	/* the parent of pools is freed after them */
 	for (int with_home = 0; with_home < 2; with_home++) {
 		LIST_EACH_SAFE(node, &database->members) {
 			if (with_home || LIST_OBJECT(node, struct pool, of_database)->host)
@@ -124,9 +124,9 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	struct database *console;
 
 	pools->ops = ops;
-	pools->nowhere = mem_must(sizeof(*pools->nowhere) + 1);
-	pools->nowhere->pools = pools;
-	pools->nowhere->users = 1;
+	pools->no_host = mem_must(sizeof(*pools->no_host) + 1);
+	pools->no_host->pools = pools;
+	pools->no_host->users = 1;
 	pools->conf = conf_hold(conf);
 	list_init(&pools->all);
 	list_init(&pools->dirty);
@@ -191,8 +191,8 @@ void pools_free(struct pools **pools)
 		if (host->is_disabled)
 			host_drop(host);
 	}
-	ASSERT(!p->hosts && p->nowhere->users == 1);
-	mem_free(p->nowhere);
+	ASSERT(!p->hosts && p->no_host->users == 1);
+	mem_free(p->no_host);
 	drain_stop(p, DRAIN_OF_ALL, "", true);
 	conf_drop(&p->conf);
 	mem_free(p);
@@ -392,8 +392,8 @@ static struct pool *pool_find(const struct pools *pools, struct database *databa
 	return pool;
 }
 
-/* `home` NULL: the pool is its own home. NULL: no memory. */
-static struct pool *pool_make(struct database *database, struct user *user, struct pool *home,
+/* `parent` NULL: the pool is its own parent. NULL: no memory. */
+static struct pool *pool_make(struct database *database, struct user *user, struct pool *parent,
 			      struct host *host, usec_t now)
 {
 	struct pools *pools = database->pools;
@@ -413,13 +413,13 @@ static struct pool *pool_make(struct database *database, struct user *user, stru
 	pool->database = database;
 	pool->user = user;
 	pool->host = host;
-	pool->home = home ? home : pool;
+	pool->parent = parent ? parent : pool;
 	pool->is_plain = !host && !database->roles;
-	pool->suits = host || hosts_are_closed(database) ? 0 : 1u << TARGET_ANY;
-	pool->covers = INT64_MAX;
+	pool->targets = host || hosts_are_closed(database) ? 0 : 1u << TARGET_ANY;
+	pool->fresh_to = INT64_MAX;
 	if (host) {
 		host->users++;
-		pool->home->kin++;
+		pool->parent->child_count++;
 	}
 	pool->idle_since = now;
 	for (int state = 0; state < CLIENT_STATES; state++)
@@ -460,17 +460,17 @@ struct pool *pool_get(struct database *database, struct user *user, bool is_inte
 	return pool ? pool_wanted(pool, now) : pool_make(database, user, NULL, NULL, now);
 }
 
-struct pool *pool_find_at(const struct pool *home, const struct host *host)
+struct pool *pool_find_at(const struct pool *parent, const struct host *host)
 {
-	return pool_find(home->pools, home->database, home->user, host);
+	return pool_find(parent->pools, parent->database, parent->user, host);
 }
 
-struct pool *pool_get_at(struct pool *home, struct host *host, usec_t now)
+struct pool *pool_get_at(struct pool *parent, struct host *host, usec_t now)
 {
-	struct pool *pool = pool_find_at(home, host);
+	struct pool *pool = pool_find_at(parent, host);
 
 	return pool ? pool_wanted(pool, now)
-		    : pool_make(home->database, home->user, home, host, now);
+		    : pool_make(parent->database, parent->user, parent, host, now);
 }
 
 /* RELOAD or autodb_idle_timeout removes the database. */
@@ -541,10 +541,10 @@ void registry_sweep(struct pools *pools, usec_t now)
 		struct pool *pool = pool_at(node);
 		const struct database *database = pool->database;
 
-		bool is_listed = !pool->host || pool->host == pools->nowhere ||
+		bool is_listed = !pool->host || pool->host == pools->no_host ||
 				 roles_list(database, pool->host);
 
-		if (pool->idle_since == 0 || database->is_console || pool->kin > 0)
+		if (pool->idle_since == 0 || database->is_console || pool->child_count > 0)
 			continue;
 		/* no client gets to a host that is not in the list any more; a caller may hold a
 		   pointer in the turn in which the pool became unused */

@@ -16,7 +16,7 @@
  * once, in the middle of transactions too: what they wrote would be lost. Connections to a promoted
  * standby stay. A primary that is only unknown keeps its connections.
  *
- * Invariants: roles->primary is fresh, and one of the places. pool->suits of each pool of the
+ * Invariants: roles->primary is fresh, and one of the places. pool->targets of each pool of the
  * database follows from the last decision.
  */
 #include "pool/role.h"
@@ -36,7 +36,7 @@
 
 #define AWAY_LONG (60 * USEC)
 #define STARTING (5 * USEC)		/* until all hosts have been asked */
-#define SUITS(target) (1u << (target))
+#define TARGET_BIT(target) (1u << (target))
 
 /* ---- the list of a database ---- */
 
@@ -75,9 +75,9 @@ void roles_set_places(struct roles *roles, struct role_place *places, unsigned c
 		has_primary |= places[i].host == roles->primary;
 		if (!old)
 			continue;
-		places[i].suits = old->suits;
-		places[i].life = old->life;
-		places[i].covers = old->covers;
+		places[i].targets = old->targets;
+		places[i].incarnation = old->incarnation;
+		places[i].fresh_to = old->fresh_to;
 		places[i].following = old->following;
 		places[i].server_id = old->server_id;
 		places[i].moves = old->moves;
@@ -449,7 +449,7 @@ static bool is_standby_for(const struct roles *roles, const struct role_place *p
 	       role_place_follows(roles, place) && !role_place_is_late(roles, place);
 }
 
-/* Returns the bits of pool->suits for a host of the list. */
+/* Returns the bits of pool->targets for a host of the list. */
 static uint8_t suits_of(const struct roles *roles, const struct role_place *place)
 {
 	const struct host *host = place->host;
@@ -462,39 +462,39 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 	for (unsigned i = 0; i < roles->count; i++)
 		has_standby |= is_standby_for(roles, &roles->places[i]);
 	if (is_primary)
-		suits |= SUITS(TARGET_PRIMARY) |
-			 SUITS(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
+		suits |= TARGET_BIT(TARGET_PRIMARY) |
+			 TARGET_BIT(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
 	if (is_standby)
-		suits |= SUITS(TARGET_STANDBY) | SUITS(TARGET_READ_ONLY);
+		suits |= TARGET_BIT(TARGET_STANDBY) | TARGET_BIT(TARGET_READ_ONLY);
 	if (is_standby || (is_primary && !has_standby))
-		suits |= SUITS(TARGET_PREFER_STANDBY) | SUITS(TARGET_READ);
+		suits |= TARGET_BIT(TARGET_PREFER_STANDBY) | TARGET_BIT(TARGET_READ);
 	if (is_primary && roles->database->conf->reads_on_primary == PRIMARY_READS)
-		suits |= SUITS(TARGET_READ);
+		suits |= TARGET_BIT(TARGET_READ);
 	return (uint8_t)suits;
 }
 
-/* Sets pool->suits and pool->covers. Returns whether more clients may use the pool, or fewer. */
+/* Sets pool->targets and pool->fresh_to. Returns whether more clients may use the pool, or fewer. */
 static bool set_pool_suits(struct pool *pool)
 {
 	const struct roles *roles = pool->database->roles;
 	const struct role_place *place = pool->host && roles ? role_place_of(roles, pool->host)
 							     : NULL;
-	uint8_t suits = place ? place->suits : 0;
-	usec_t covers = !place || !(place->suits & SUITS(TARGET_STANDBY)) ? INT64_MAX
-									  : place->covers;
+	uint8_t suits = place ? place->targets : 0;
+	usec_t covers = !place || !(place->targets & TARGET_BIT(TARGET_STANDBY)) ? INT64_MAX
+									  : place->fresh_to;
 	bool has_changed;
 
 	/* without members of Patroni there is no host to connect to */
 	if (!pool->host && !(roles && roles->has_members && roles->count == 0) &&
 	    !hosts_are_closed(pool->database))
-		suits = SUITS(TARGET_ANY);
-	has_changed = suits != pool->suits || covers != pool->covers;
-	pool->suits = suits;
-	pool->covers = covers;
-	pool->stays = covers < INT64_MAX || pool->reads_sequences
+		suits = TARGET_BIT(TARGET_ANY);
+	has_changed = suits != pool->targets || covers != pool->fresh_to;
+	pool->targets = suits;
+	pool->fresh_to = covers;
+	pool->fixed_targets = covers < INT64_MAX || pool->reads_sequences
 			      ? 0
-			      : suits & (uint8_t) ~(SUITS(TARGET_READ) |
-						    SUITS(TARGET_PREFER_STANDBY));
+			      : suits & (uint8_t) ~(TARGET_BIT(TARGET_READ) |
+						    TARGET_BIT(TARGET_PREFER_STANDBY));
 	return has_changed;
 }
 
@@ -557,7 +557,7 @@ static void judge_held(const struct database *database)
 	LIST_EACH(node, &database->members) {
 		struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
-		if (pool->host != pool->pools->nowhere)
+		if (pool->host != pool->pools->no_host)
 			continue;
 		LIST_EACH_SAFE(client, &pool->clients[CLIENT_WAITING]) {
 			if (client_at(client)->is_held)
@@ -575,15 +575,15 @@ static bool set_suits(struct roles *roles, usec_t now)
 		struct role_place *place = &roles->places[i];
 		uint8_t suits = suits_of(roles, place);
 
-		if (suits & ~place->suits & SUITS(TARGET_READ)) {
+		if (suits & ~place->targets & TARGET_BIT(TARGET_READ)) {
 			bool was_away = place->host->errors > 0 || place->host->changes > 1;
 
 			roles->readers_at = now;
 			/* at first the roles of all hosts are unknown */
 			place->back_at = now - roles->began_at < STARTING && !was_away ? 0 : now;
 		}
-		has_changed |= suits != place->suits;
-		place->suits = suits;
+		has_changed |= suits != place->targets;
+		place->targets = suits;
 		place->refuses = false;
 	}
 	roles->has_refusals = false;
@@ -735,7 +735,7 @@ const char *roles_text(const struct database *database, usec_t now, char *buf, s
 
 /* ---- clients ---- */
 
-bool pool_client_aim(struct pool_client *client, usec_t now)
+bool pool_client_set_target(struct pool_client *client, usec_t now)
 {
 	const struct user *user = client->login_user;
 	int64_t of_user = OF_USER(user, target_session_attrs);
@@ -775,7 +775,7 @@ bool roles_reconfigure(struct database *database, usec_t now)
 
 		for (int state = 0; state < CLIENT_STATES; state++)
 			LIST_EACH(client, &pool->clients[state])
-				has_memory &= pool_client_aim(client_at(client), now);
+				has_memory &= pool_client_set_target(client_at(client), now);
 	}
 	has_memory &= roles_configure(database, now);
 	/* they may wait for another role now, or for none */
@@ -788,7 +788,7 @@ bool roles_reconfigure(struct database *database, usec_t now)
 
 struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now)
 {
-	struct pool *made = pool_get_at(pool->home, host, now);
+	struct pool *made = pool_get_at(pool->parent, host, now);
 
 	if (made)
 		set_pool_suits(made);
@@ -799,7 +799,7 @@ struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now)
 {
 	struct host *host = *key ? host_hold(pool->pools, key) : NULL;
 	struct pool *made = host || !*key
-				    ? pool_at_host(pool, host ? host : pool->pools->nowhere, now)
+				    ? pool_at_host(pool, host ? host : pool->pools->no_host, now)
 				    : NULL;
 
 	if (host)

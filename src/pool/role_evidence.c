@@ -171,7 +171,7 @@ void host_note(struct host *host, const struct host_evidence *evidence, const ch
 
 void host_forget(struct host *host)
 {
-	host->life = ++host->pools->lives;
+	host->incarnation = ++host->pools->incarnations;
 	forget_position(host);
 	decide_later(host);
 }

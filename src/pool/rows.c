@@ -202,10 +202,10 @@ void pool_row_of(const struct pool *pool, usec_t now, struct pool_row *row)
 		.held_by = held_by,
 		.is_console = pool->database->is_console,
 	};
-	if (pool->host && pool->host != pool->pools->nowhere)
+	if (pool->host && pool->host != pool->pools->no_host)
 		row->role = role_at(pool->database->roles, pool->host);
 	if (pool->host)
-		row->host = row->role ? pool->host->key : POOL_NOWHERE;
+		row->host = row->role ? pool->host->key : POOL_NO_HOST;
 }
 
 bool pools_each_row(const struct pools *pools, usec_t now,

@@ -296,7 +296,7 @@ static NEVER_INLINE struct pool_server *want_special(struct pool_client *client,
 	pool = client->pool;
 	if (schedule_is_stale(pool, now))
 		pool_age(pool, now);
-	if (pool->client_count[CLIENT_WAITING] > 0 || pool_is_held(pool) || pool->suits == 0)
+	if (pool->client_count[CLIENT_WAITING] > 0 || pool_is_stopped(pool) || pool->targets == 0)
 		return NULL;
 	return pool_idle_for(pool, client);
 }
@@ -309,10 +309,10 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	ASSERT(client->state == CLIENT_IDLE);
 	if (schedule_is_stale(pool, now))
 		pool_age(pool, now);
-	if (!pool->is_plain && (!(pool->stays >> client->target & 1) ||
+	if (!pool->is_plain && (!(pool->fixed_targets >> client->target & 1) ||
 				client->is_held | client->listens | client->settles))
 		server = want_special(client, now);
-	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_held(pool))
+	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_stopped(pool))
 		server = first_fitting(pool, SERVER_IDLE, client,
 				       pool->pools->conf->settings.server_round_robin);
 	if (server) {
@@ -354,8 +354,8 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->idle_fitting = match.matched && (!match.exact || !match.unserved);
 	view->used_fitting = match.used != NULL;
 	view->fits_behind = match.exact && match.matched && match.unserved;
-	view->paused = pool_is_held(pool);
-	view->lacks_role = pool->suits == 0;
+	view->paused = pool_is_stopped(pool);
+	view->lacks_role = pool->targets == 0;
 	view->draining = pool->pools->draining == POOL_DRAIN_SERVERS && !pool->database->is_console;
 	view->login_failed = pool->login_failed;
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
@@ -417,10 +417,10 @@ static bool schedule_step(struct pool *pool, usec_t now)
 	if (verdict.action != POOL_LEND)
 		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
-	set_held(pool, &pool->database->held, &pool->held_by_database,
+	list_shortage(pool, &pool->database->held, &pool->held_by_database,
 		 pool->held_by == LIMIT_DATABASE);
-	set_held(pool, &pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
-	set_held(pool, &pool->pools->held, &pool->held_by_host, pool->held_by == LIMIT_HOST);
+	list_shortage(pool, &pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
+	list_shortage(pool, &pool->pools->held, &pool->held_by_host, pool->held_by == LIMIT_HOST);
 	if (pool->held_by == LIMIT_HOST && !pool->pools->are_hosts_scarce)
 		pools_set_scarce(pool->pools, true);
 	if (is_hold) {
@@ -470,7 +470,7 @@ static bool schedule_step(struct pool *pool, usec_t now)
 		refused = is_draining ? query : pool_refusable(pool);
 		if (!refused)
 			refused = login;
-		if (!is_draining && pool_client_flees(refused, now))
+		if (!is_draining && pool_client_reroute(refused, now))
 			return true;
 		if (!is_draining && pool->host && pool->login_failure == FAILURE_PASSING)
 			return false;
@@ -624,7 +624,7 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	bool is_below_floor = pool->live < pool_floor(pool);
 	struct pool_match match;
 
-	if ((!is_below_floor && !pool->login_failed) || pool_is_held(pool) || pool->suits == 0 ||
+	if ((!is_below_floor && !pool->login_failed) || pool_is_stopped(pool) || pool->targets == 0 ||
 	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
 	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
 	    (pool_is_for_internal(pool) &&
@@ -713,7 +713,7 @@ static void refuse_overdue(struct pool *pool, enum client_state state, usec_t no
 		   not include a PAUSE */
 		if (query > 0 && now - client->since >= query)
 			why = REASON_QUERY_TIMEOUT_WAITING;
-		else if (wait > 0 && !pool_is_held(pool) && pool_waited(client, now) >= wait)
+		else if (wait > 0 && !pool_is_stopped(pool) && pool_waited(client, now) >= wait)
 			why = REASON_QUERY_WAIT_TIMEOUT;
 		/* The queue is in the order of deadlines, unless users have their own timeouts. */
 		if (why == REASON_NONE && !pool->pools->waits_differ)
@@ -737,15 +737,15 @@ static void maintain_clients(struct pool *pool, usec_t now)
 	struct list *head = &pool->clients[CLIENT_WAITING], *node;
 	struct pool_client *first;
 
-	if (pool_is_held(pool))
-		pool->held_until = now;
+	if (pool_is_stopped(pool))
+		pool->stopped_until = now;
 	/* while suspended, the end of a client may not have been read yet */
 	if (!pool->pools->suspended) {
 		refuse_overdue(pool, CLIENT_WAITING, now);
 		refuse_overdue(pool, CLIENT_WAITING_LOGIN, now);
 	}
 	node = head->next;
-	while (patience > 0 && !pool_is_held(pool) && node != head) {
+	while (patience > 0 && !pool_is_stopped(pool) && node != head) {
 		struct pool_client *client = client_at(node);
 		struct list *before = node->prev;
 

@@ -168,7 +168,7 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		   first request of a link is for this server */
 		v.is_about_to_send = is_about_to_send(c) && !request_step_in(c, REQUEST_IN_READ) &&
 				     (c->last_active <= c->pooled.since ||
-				      c->pooled.pool->suits >> c->pooled.target & 1);
+				      c->pooled.pool->targets >> c->pooled.target & 1);
 		v.needs_reset = needs_reset(s, c, false);
 		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
 	}

@@ -317,11 +317,11 @@ static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
 				struct user *user = round == 1 && names[i] && at == n % count
 							    ? user_get(w->pools, names[i])
 							    : NULL;
-				struct pool *home = user ? pool_get(d, user, true, w->now) : NULL;
+				struct pool *parent = user ? pool_get(d, user, true, w->now) : NULL;
 
 				at += names[i] != NULL;
-				if (home)
-					return pool_at_host(home, host, w->now);
+				if (parent)
+					return pool_at_host(parent, host, w->now);
 			}
 			LIST_EACH(node, &d->members) {
 				struct pool *pool = LIST_OBJECT(node, struct pool, of_database);

@@ -238,7 +238,7 @@ static struct pool *find_pool(const struct connection *c, const char *database, 
 	if (d)
 		LIST_EACH(node, &d->members) {
 			struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-			const char *at = pool->host == pools->nowhere ? POOL_NOWHERE
+			const char *at = pool->host == pools->no_host ? POOL_NO_HOST
 					 : pool->host		      ? pool->host->key
 								      : "";
 

@@ -758,7 +758,7 @@ void roles_judge_turn(void)
 		const struct roles *known = pool->database->roles;
 
 		/* the clients were in the queue of the last primary before */
-		if (pool->host != pools->nowhere || (known && loop_now() - known->changed_at < most))
+		if (pool->host != pools->no_host || (known && loop_now() - known->changed_at < most))
 			continue;
 		for (int i = 0; i < 2; i++) {
 			LIST_EACH(at, &pool->clients[i ? CLIENT_WAITING_LOGIN : CLIENT_WAITING])

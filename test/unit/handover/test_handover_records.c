@@ -199,7 +199,7 @@ TEST(pool_fields_are_handed_over)
 	pool()->login_failed_at = 11;
 	pool()->login_failing_since = 12;
 	pool()->last_lifetime_close = 13;
-	pool()->held_until = 14;
+	pool()->stopped_until = 14;
 	pool_reads_sequences(pool());
 	CHECK(take_its_pool());
 	took = taking->pool;
@@ -210,7 +210,7 @@ TEST(pool_fields_are_handed_over)
 	CHECK_INT(took->login_failed_at, 11);
 	CHECK_INT(took->login_failing_since, 12);
 	CHECK_INT(took->last_lifetime_close, 13);
-	CHECK_INT(took->held_until, 14);
+	CHECK_INT(took->stopped_until, 14);
 	CHECK(took->reads_sequences);
 	CHECK_INT(taking->no_place, REASON_NONE);
 	/* the parameters that servers have reported at login */

@@ -56,9 +56,9 @@ TEST(word_holds_without_a_database)
 	fake_reload(INI("a"));
 	CHECK(host_is_listed(fake.pools, NULL, "d") && host("d:5432")->is_disabled);
 	fake_reload(INI("d"));
-	CHECK(hosts_are_closed(database("plain")) && fake_pool("plain", "u")->suits == 0);
+	CHECK(hosts_are_closed(database("plain")) && fake_pool("plain", "u")->targets == 0);
 	fake_reload(INI("d,a"));
-	CHECK(!hosts_are_closed(database("plain")) && fake_pool("plain", "u")->suits != 0);
+	CHECK(!hosts_are_closed(database("plain")) && fake_pool("plain", "u")->targets != 0);
 	fake_end();
 }
 

@@ -51,7 +51,7 @@ static bool is_read(void)
 {
 	struct roles *roles = database_find(fake.pools, "shop")->roles;
 
-	return roles->places[1].suits >> TARGET_STANDBY & 1;
+	return roles->places[1].targets >> TARGET_STANDBY & 1;
 }
 
 static const char *state(void)

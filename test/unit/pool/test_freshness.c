@@ -30,15 +30,15 @@ static void answer(const char *key, enum host_claim claim, uint32_t timeline, ui
 
 static struct roles *roles(void) { return database_find(fake.pools, "shop")->roles; }
 /* In milliseconds after second 1000. */
-static int covers(unsigned place) { return (int)((roles()->places[place].covers - 1000 * USEC) / MS); }
-static bool suits(unsigned place, enum target target) { return roles()->places[place].suits >> target & 1; }
+static int covers(unsigned place) { return (int)((roles()->places[place].fresh_to - 1000 * USEC) / MS); }
+static bool suits(unsigned place, enum target target) { return roles()->places[place].targets >> target & 1; }
 
 static struct fake_client *reader(const char *database, enum target target)
 {
 	struct fake_client *client = fake_join(database, "bob");
 
 	client->pooled.own_target = (uint8_t)target;
-	CHECK(pool_client_aim(&client->pooled, fake.now));
+	CHECK(pool_client_set_target(&client->pooled, fake.now));
 	return client;
 }
 
@@ -172,18 +172,18 @@ TEST(marks_die_with_the_primary_and_its_timeline)
 	CHECK_INT(host("h2:5432")->lag, 0);
 	fake_pass(0.1);
 	answer("h3:5432", CLAIM_PRIMARY, 2, 1100);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	/* h2 is on the old timeline, perhaps behind the place where the new one begins */
 	answer("h2:5432", CLAIM_STANDBY, 1, 5000);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	answer("h2:5432", CLAIM_STANDBY, 2, 1100);
 	CHECK_INT(covers(1), 200);
 	/* the same host on another timeline */
 	fake_pass(0.1);
 	answer("h3:5432", CLAIM_PRIMARY, 3, 1200);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	answer("h2:5432", CLAIM_STANDBY, 2, 1300);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	fake_end();
 }
 
@@ -193,13 +193,13 @@ TEST(a_standby_that_may_have_restarted_covers_nothing)
 	CHECK_INT(covers(1), 0);
 	host_forget(host("h2:5432"));
 	roles_decide_due(fake.pools, fake.now);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	CHECK_INT(covers(2), 0);
 	answer("h2:5432", CLAIM_STANDBY, 1, 900);
-	CHECK(roles()->places[1].covers == 0);
+	CHECK(roles()->places[1].fresh_to == 0);
 	answer("h2:5432", CLAIM_STANDBY, 1, 1000);
 	CHECK_INT(covers(1), 0);
-	CHECK(roles()->places[1].covers > 0);
+	CHECK(roles()->places[1].fresh_to > 0);
 	fake_end();
 }
 
@@ -276,9 +276,9 @@ TEST(clients_read_their_writes)
 	client = reader("shop", TARGET_STANDBY);
 	CHECK_TEXT(route(client), "h2:5432");
 	end_at(client, TARGET_PRIMARY, "h1:5432");
-	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->nowhere);
+	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->no_host);
 	fake_want(client);
-	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	CHECK(client->pooled.pool->host == fake.pools->no_host);
 	turn(1200);
 	CHECK_TEXT(client->pooled.pool->host->key, "h2:5432");
 	fake_end();
@@ -323,7 +323,7 @@ TEST(without_a_primary_reads_do_not_go_back_in_time)
 	client = reader("shop", TARGET_PREFER_STANDBY);
 	answer("h1:5432", CLAIM_PRIMARY, 1, 1050);
 	end_at(client, TARGET_PREFER_STANDBY, "h3:5432");
-	client->pooled.read_life = 0;
+	client->pooled.read_incarnation = 0;
 	fake_pass(0.1);
 	host_note_failure(host("h1:5432"), "connect failed", fake.now);
 	roles_decide_due(fake.pools, fake.now);
@@ -331,10 +331,10 @@ TEST(without_a_primary_reads_do_not_go_back_in_time)
 	fake_pass(1.1);
 	answer("h2:5432", CLAIM_STANDBY, 1, 1060);
 	/* h1 may come back with more */
-	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	CHECK(client->pooled.pool->host == fake.pools->no_host);
 	answer("h1:5432", CLAIM_STANDBY, 1, 1100);
 	CHECK_TEXT(client->pooled.pool->host->key, "h1:5432");
-	client->pooled.read_life = 0;
+	client->pooled.read_incarnation = 0;
 	CHECK(pool_for_client(&client->pooled, fake.now)->host != host("h2:5432"));
 	fake_end();
 }
@@ -350,20 +350,20 @@ TEST(without_a_primary_reads_go_on)
 	host_note_failure(host("h1:5432"), "connect failed", fake.now);
 	host_note_failure(host("h3:5432"), "connect failed", fake.now);
 	roles_decide_due(fake.pools, fake.now);
-	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->nowhere);
+	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->no_host);
 	fake_want(client);
 	/* Patroni has restarted h1 as a standby; both may have more than they have replayed yet */
 	fake_pass(0.9);
 	answer("h1:5432", CLAIM_STANDBY, 1, 1000);
 	answer("h2:5432", CLAIM_STANDBY, 1, 1000);
-	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	CHECK(client->pooled.pool->host == fake.pools->no_host);
 	fake_pass(0.2);
 	answer("h1:5432", CLAIM_STANDBY, 1, 1000);
 	answer("h2:5432", CLAIM_STANDBY, 1, 1000);
-	CHECK(client->pooled.pool->host != fake.pools->nowhere);
+	CHECK(client->pooled.pool->host != fake.pools->no_host);
 	/* but a write that no standby is known to have stays visible */
 	client->pooled.wrote_at = fake.now - 1;
-	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->nowhere);
+	CHECK(pool_for_client(&client->pooled, fake.now)->host == fake.pools->no_host);
 	fake_end();
 }
 
@@ -458,7 +458,7 @@ static struct fake_client *settle(int *reads)
 	for (*reads = 0; strcmp(route(client), "h1:5432") == 0 && *reads < 1000; ++*reads)
 		end_at(client, TARGET_READ, "h1:5432");
 	CHECK(client->pooled.settles);
-	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->nowhere, fake.now), fake.now);
+	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->no_host, fake.now), fake.now);
 	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING, fake.now);
 	return client;
 }
@@ -479,7 +479,7 @@ TEST(a_busy_reader_returns_to_a_standby)
 	client = settle(&reads);
 	fake_pass(0.2);
 	roles_tick(fake.pools, fake.now);
-	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	CHECK(client->pooled.pool->host == fake.pools->no_host);
 	fake_pass(0.1);
 	roles_tick(fake.pools, fake.now);
 	CHECK_TEXT(client->pooled.pool->host->key, "h1:5432");
@@ -512,10 +512,10 @@ TEST(a_busy_reader_settles_on_another_standby)
 	for (reads = 0; strcmp(route(client), "h3:5432") == 0 && reads < 1000; reads++)
 		end_at(client, TARGET_READ, "h3:5432");
 	CHECK(client->pooled.settles);
-	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->nowhere, fake.now), fake.now);
+	pool_client_move(&client->pooled, pool_at_host(client->pooled.pool, fake.pools->no_host, fake.now), fake.now);
 	pool_client_become(fake.pools, &client->pooled, CLIENT_WAITING, fake.now);
 	roles_tick(fake.pools, fake.now);
-	CHECK(client->pooled.pool->host == fake.pools->nowhere);
+	CHECK(client->pooled.pool->host == fake.pools->no_host);
 	turn(1100);
 	CHECK_TEXT(client->pooled.pool->host->key, "h2:5432");
 	fake_end();

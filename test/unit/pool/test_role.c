@@ -46,7 +46,7 @@ static struct fake_client *join(const char *database)
 {
 	struct fake_client *client = fake_join(database, "u");
 
-	CHECK(pool_client_aim(&client->pooled, fake.now));
+	CHECK(pool_client_set_target(&client->pooled, fake.now));
 	return client;
 }
 
@@ -296,12 +296,12 @@ TEST(hosts_suit_by_their_role)
 		usual(1);
 		client = join("d");
 		for (int i = 0; i < 3; i++)
-			CHECK_INT(roles->places[i].suits >> client->pooled.target & 1, targets[t].suits[i]);
+			CHECK_INT(roles->places[i].targets >> client->pooled.target & 1, targets[t].targets[i]);
 		host_note_failure(host[1], "refused", fake.now);
 		host_note_failure(host[2], "refused", fake.now);
 		roles_decide_due(fake.pools, fake.now);
 		for (int i = 0; i < 3; i++)
-			CHECK_INT(roles->places[i].suits >> client->pooled.target & 1, targets[t].alone[i]);
+			CHECK_INT(roles->places[i].targets >> client->pooled.target & 1, targets[t].alone[i]);
 		fake_end();
 	}
 }
@@ -314,7 +314,7 @@ TEST(waiting_clients_move_in_their_order)
 		fake_pass(1);
 	}
 	CHECK_TEXT(fake_schedule(), "");
-	CHECK(c(1)->pooled.pool->host == fake.pools->nowhere && c(1)->pooled.pool->held_by == LIMIT_ROLE);
+	CHECK(c(1)->pooled.pool->host == fake.pools->no_host && c(1)->pooled.pool->held_by == LIMIT_ROLE);
 	answers(0, CLAIM_STANDBY, 1);
 	answers(2, CLAIM_STANDBY, 1);
 	answers(1, CLAIM_PRIMARY, 1);
@@ -379,7 +379,7 @@ TEST(roles_begin_with_a_client_that_asks)
 	client = fake_join("plain", "u");
 	CHECK(!plain->roles && client->pooled.pool->is_plain);
 	client->pooled.own_target = TARGET_STANDBY;
-	CHECK(pool_client_aim(&client->pooled, fake.now));
+	CHECK(pool_client_set_target(&client->pooled, fake.now));
 	CHECK(plain->roles && !client->pooled.pool->is_plain && client->pooled.target == TARGET_STANDBY);
 	CHECK(!fake_want(client));
 	usual(1);
@@ -431,7 +431,7 @@ TEST(what_was_known_about_another_server_is_forgotten)
 {
 	struct pool *pool;
 	struct pool_server plain;
-	uint32_t life;
+	uint32_t incarnation;
 
 	begin("primary", "");
 	server_answers(1, CLAIM_STANDBY, 2);
@@ -440,7 +440,7 @@ TEST(what_was_known_about_another_server_is_forgotten)
 	CHECK(roles->primary == host[0] && host[0]->marks->count == 1);
 	pool = pool_at_host(join("d")->pooled.pool, host[0], fake.now);
 	CHECK(pool && pool->host == host[0]);
-	life = host[0]->life;
+	incarnation = host[0]->incarnation;
 	/* a session leads elsewhere: the watcher logs in again after some */
 	fake_pass(0.1);
 	plain = (struct pool_server){ .host = host[0], .pool = pool };
@@ -452,7 +452,7 @@ TEST(what_was_known_about_another_server_is_forgotten)
 	/* and reaches the other server */
 	server_answers(0, CLAIM_STANDBY, 9);
 	CHECK(!roles->primary && host[0]->evidence.claim == CLAIM_STANDBY);
-	CHECK(host[0]->life != life && host[0]->marks->count == 0);
+	CHECK(host[0]->incarnation != incarnation && host[0]->marks->count == 0);
 	fake_end();
 }
 
