@@ -3,7 +3,7 @@
 
 #include "admin/console.h"
 #include "handover/handover.h"
-#include "main/watch.h"
+#include "main/file_watch.h"
 
 struct web;
 
@@ -14,7 +14,7 @@ struct pooler {
 	struct world *world;
 	struct console *console;
 	struct web *web;			/* the HTTP endpoint */
-	struct watch *watch;			/* watch_files; NULL: off */
+	struct file_watch *watch;			/* watch_files; NULL: off */
 	/* wall clock: before the configuration in force was read from its files */
 	usec_t read_at;
 	/* waits for a process that replaces this one; NULL: not possible */

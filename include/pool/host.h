@@ -116,7 +116,7 @@ struct host {
 	int rivals;
 	void *watcher;			/* of room watch; NULL: none */
 	struct marks *marks;		/* of a primary (pool/freshness.h); NULL: none */
-	uint32_t incarnation;			/* another number after each possible restart; not 0 */
+	uint32_t incarnation;		/* grows with each possible restart; not 0 */
 	/* of a standby, see pool/freshness.h; fresh_to 0: the lag is unknown */
 	usec_t fresh_to, lag;
 	char why[HOST_WHY];		/* the last event, in words */

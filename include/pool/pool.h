@@ -171,8 +171,9 @@ struct pool {
 	/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host:
 	   TARGET_ANY */
 	uint8_t targets;
-	/* bits of `targets`: pool_for_client() returns this pool for any reads of the clients before,
-	   unless they are held, listen or settle, and any idle server suits them */
+	/* bits of `targets` for which no route is chosen: any idle server of this pool may serve
+	   any client with such a target, unless the client waits for a verdict on its last host
+	   (is_held), LISTENs, or waits for a standby (settles). Example: PRIMARY at the primary */
 	uint8_t fixed_targets;
 	/* clients may use the pool that need no later time: see pool_client_needs() */
 	usec_t fresh_to;
@@ -221,7 +222,7 @@ struct pool {
 	/* when the pool was last seen paused or suspended: waiting is counted from then */
 	usec_t stopped_until;
 	/* facts about its servers, kept by room backend; ops->pool_end frees it */
-	struct server_info *server_cache;
+	struct server_info *server_info;
 	UT_hash_handle hh;
 	struct { struct database *database; struct user *user; struct host *host; } key;
 };
@@ -340,7 +341,7 @@ struct pool_ops {
 	/* The client, which waits for its login, has moved to another pool: gets its welcome if the
 	   parameters of that pool's servers are known, and is IDLE then. It may end. */
 	void (*moved)(struct pool_client *client);
-	/* The pool ends, or its database does: frees pool->server_cache and sets it to NULL. May be
+	/* The pool ends, or its database does: frees pool->server_info and sets it to NULL. May be
 	   called twice. */
 	void (*pool_end)(struct pool *pool);
 	/* There is new evidence about hosts, and the client waits with is_held. Clears is_held, or
@@ -480,9 +481,9 @@ struct user *user_get(struct pools *pools, const char *name);
    `is_internal`: for internal requests, of exactly this user, even if the database forces another
    user. NULL: no memory. */
 struct pool *pool_get(struct database *database, struct user *user, bool is_internal, usec_t now);
-/* Returns the pool at this host with the parent `parent`, and creates it if needed; NULL: no memory. */
+/* Returns the pool at this host with this parent, and creates it if needed; NULL: no memory. */
 struct pool *pool_get_at(struct pool *parent, struct host *host, usec_t now);
-/* Returns the pool at this host with the parent `parent` if it exists, otherwise NULL. */
+/* Returns the pool at this host with this parent if it exists, otherwise NULL. */
 struct pool *pool_find_at(const struct pool *parent, const struct host *host);
 
 /* Writes "database/user" in the format of log lines; `size` is POOL_TEXT. Returns buf. */

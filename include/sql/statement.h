@@ -42,7 +42,7 @@ struct statement {
 	/* in the table: the next Parse of this text finds the statement */
 	bool known : 1;
 	/* private: the parameters under which the text was parsed are unknown */
-	bool apart : 1;
+	bool is_private : 1;
 	/* a table was changed, and the result has another type: see statement_retire() */
 	bool changed : 1;
 	bool deallocates : 1;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */

@@ -54,7 +54,7 @@ extern const struct server_task task_listen;
 /* Returns the listener of the pool. NULL: no client of the pool listens. */
 static inline struct notify_server *notify_server_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info ? info->notify_server : NULL;
 }

@@ -13,7 +13,7 @@
    pool that reads values of sequences, a function that inserts a row changes something. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	if (!info || !info->functions)
 		return NULL;
@@ -23,7 +23,7 @@ static ALWAYS_INLINE const struct state_functions *session_functions_of(const st
 /* Whether the known functions are up to date. */
 static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info && info->functions && info->functions->are_known;
 }
@@ -31,7 +31,7 @@ static ALWAYS_INLINE bool session_functions_are_known(const struct pool *pool)
 /* Whether the functions must be read before the next client of the pool continues. */
 static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, usec_t now)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info && (!info->functions ||
 			(info->functions->due <= now && !info->functions->reading_since));

@@ -69,7 +69,7 @@ void dial_step_to(struct dial *d, enum dial_step step)
 
 static struct hosts *hosts_of(const struct server *s)
 {
-	struct server_info *info = s->pooled.pool->server_cache;
+	struct server_info *info = s->pooled.pool->server_info;
 
 	/* a RELOAD may have given the pool another list */
 	return info && s->dial->generation == s->pooled.pool->generation ? &info->hosts : NULL;
@@ -409,7 +409,7 @@ static void find_address(struct server *s)
 /* Makes the data of a dial. False: no memory; the server has ended. */
 static bool dial_prepare(struct server *s)
 {
-	const struct server_info *info = s->pooled.pool->server_cache;
+	const struct server_info *info = s->pooled.pool->server_info;
 
 	s->dial = mem_try(sizeof(*s->dial));
 	s->address = s->address ? s->address : mem_try(sizeof(*s->address));

@@ -71,7 +71,7 @@ static struct login_secret find_secret(const struct server *s, bool is_old)
 {
 	const struct pool *pool = s->pooled.pool;
 	const struct conf_database *conf = pool->database->conf;
-	const struct server_info *info = pool->parent->server_cache;
+	const struct server_info *info = pool->parent->server_info;
 	const struct proven_secret *found = info ? info->proven.found : NULL,
 				   *shown = info ? info->proven.shown : NULL;
 	const struct secrets *secrets = s->peer.world->logins.secrets;

@@ -261,7 +261,7 @@ void proven_secret_unpack(struct unpack *in, struct proven_secret **place)
 
 struct server_info *server_info_get(struct pool *pool, struct params_table *table)
 {
-	struct server_info *info = pool->server_cache;
+	struct server_info *info = pool->server_info;
 
 	if (info && info->generation != pool->generation) {
 		/* after a RELOAD the pool has other servers */
@@ -277,13 +277,13 @@ struct server_info *server_info_get(struct pool *pool, struct params_table *tabl
 		return info;
 	info->reported.defaults = params_none(table);
 	info->generation = pool->generation;
-	pool->server_cache = info;
+	pool->server_info = info;
 	return info;
 }
 
 void server_info_free(struct pool *pool, struct params_table *table)
 {
-	struct server_info *info = pool->server_cache;
+	struct server_info *info = pool->server_info;
 
 	if (!info)
 		return;
@@ -296,7 +296,7 @@ void server_info_free(struct pool *pool, struct params_table *table)
 	ASSERT(!info->notify_server);
 	mem_free(info->failure.text);
 	mem_free(info);
-	pool->server_cache = NULL;
+	pool->server_info = NULL;
 }
 
 void database_functions_drop(struct database_functions **place)
@@ -385,7 +385,7 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 
 const char *pool_login_error(const struct pool *pool)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info ? info->failure.text : NULL;
 }
@@ -423,7 +423,7 @@ static struct welcome *welcome_unpack(struct unpack *in, struct welcome *like)
 
 void server_info_pack(struct bytes *out, const struct pool *pool, const struct params_table *table)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	pack_bool(out, info != NULL);
 	if (!info)
@@ -468,7 +468,7 @@ void server_welcome_pack(struct bytes *out, const struct server *s)
 
 void server_welcome_unpack(struct unpack *in, struct server *s)
 {
-	const struct server_info *info = s->pooled.pool->server_cache;
+	const struct server_info *info = s->pooled.pool->server_info;
 
 	s->welcome = welcome_unpack(in, info ? info->reported.welcome : NULL);
 	in->bad |= !s->welcome;

@@ -181,7 +181,7 @@ static void ask_hosts(struct pools *pools)
 
 static void pool_end(struct pool *pool)
 {
-	struct server_info *info = pool->server_cache;
+	struct server_info *info = pool->server_info;
 	struct world *w = pool->pools->owner;
 
 	if (info)

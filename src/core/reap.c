@@ -230,7 +230,7 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 {
 	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct pool *pool = c->pooled.pool;
-	const struct server_info *info = pool ? pool->server_cache : NULL;
+	const struct server_info *info = pool ? pool->server_info : NULL;
 	const char *sqlstate = row->sqlstate, *hint = row->hint;
 	struct bytes out = BYTES_EMPTY;
 	char scrap[4096], detail[1024] = "";

@@ -34,8 +34,8 @@
 #endif
 
 /* from this number of clients on, their freed memory is worth returning to the system */
-#define CROWD 1000
-#define REST 10				/* memory of fewer clients is not worth returning */
+#define TRIM_FIRST 1000
+#define TRIM_LAST 10				/* memory of fewer clients is not worth returning */
 
 /* Whether `limit` is set (above 0) and has passed since `since`; `since` 0: not running. */
 static bool tick_is_over(const struct world *w, usec_t since, usec_t limit)
@@ -317,7 +317,7 @@ static void give_back_memory(struct world *w)
 
 	if (here > last->peak_clients)
 		last->peak_clients = here;
-	if (last->peak_clients < (last->peak_leaves ? REST : CROWD) ||
+	if (last->peak_clients < (last->peak_leaves ? TRIM_LAST : TRIM_FIRST) ||
 	    here > last->peak_clients / 2)
 		return;
 #ifdef __GLIBC__
@@ -325,7 +325,7 @@ static void give_back_memory(struct world *w)
 	malloc_trim(0);
 #endif
 	last->peak_clients = here;
-	last->peak_leaves = here >= REST;
+	last->peak_leaves = here >= TRIM_LAST;
 }
 
 /* ---- DRAIN ---- */

@@ -146,8 +146,8 @@ bool handover_includes(struct peer *peer)
 
 	if (c)
 		return client_itself_may_be_given(c) &&
-		       !(c->hears && listener_stays(c->pooled.pool));
-	hears = s->pooled.link && !s->pooled.link->is_internal && client_of(s->pooled.link)->hears;
+		       !(c->pooled.listens && listener_stays(c->pooled.pool));
+	hears = s->pooled.link && !s->pooled.link->is_internal && s->pooled.link->listens;
 	return server_itself_may_be_given(s) &&
 	       !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
 }

@@ -524,7 +524,8 @@ void login_proven(struct client *c)
 	pool_client_join(&c->pooled, pool, user);
 	keep_proven(c, pool);
 	if (!database->is_console &&
-	    (!pool_client_set_target(&c->pooled, w->now) || !pool_client_route(&c->pooled, w->now))) {
+	    (!pool_client_set_target(&c->pooled, w->now) ||
+	     !pool_client_route(&c->pooled, w->now))) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}

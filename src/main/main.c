@@ -134,7 +134,7 @@ static bool main_use(struct conf *conf, struct conf_problems *problems)
 		log_warning("log file \"%s\": %s; going on with the old one",
 			    conf->settings.logfile, strerror(errno));
 	if (ok)
-		watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
+		file_watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
 	if (conf)
 		conf_drop(&conf);
 	return ok;
@@ -493,7 +493,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		goto out;
 	}
 	pooler.giver = giver_open(pooler.base, pooler.world, start->pidfile, &pooler.tick_due);
-	watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
+	file_watch_set(&pooler.watch, pooler.world, pooler.read_at, on_main_changed);
 	log_problems(&problems);
 	log_info("process up: pgweir %s, libevent %s (%s), adns: c-ares %s, tls: %s",
 		 PGWEIR_VERSION, event_get_version(), event_base_get_method(pooler.base),
@@ -511,7 +511,7 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 	status = 0;
 out:
 	conf_problems_free(&problems);
-	watch_free(&pooler.watch);
+	file_watch_free(&pooler.watch);
 	giver_close(&pooler.giver);
 	web_free(&pooler.web);
 	console_free(&pooler.console);

@@ -89,7 +89,8 @@ static bool place_suits(const struct roles *roles, const struct role_place *plac
 	if (place->host == roles->primary)
 		return choice != CHOICE_FRESH_STANDBY;
 	/* the host that a settling reader comes from */
-	if (choice == CHOICE_FRESH_STANDBY && place->host->incarnation == client->read_incarnation &&
+	if (choice == CHOICE_FRESH_STANDBY &&
+		    place->host->incarnation == client->read_incarnation &&
 	    client->read_at > client->wrote_at)
 		return false;
 	return (choice == CHOICE_SOON && place->fresh_to > 0 && place->host->lag <= LAG_LITTLE) ||
@@ -108,7 +109,8 @@ static bool suits(const struct pool *pool, const struct pool_client *client)
 	if (!(pool->targets >> client->target & 1))
 		return false;
 	if (pool->fresh_to == INT64_MAX)
-		return client->target != TARGET_READ || client->read_incarnation == pool->host->incarnation;
+		return client->target != TARGET_READ ||
+		       client->read_incarnation == pool->host->incarnation;
 	return pool->fresh_to >= pool_client_needs(client, pool->host);
 }
 
@@ -182,7 +184,8 @@ static struct role_place *choose(struct roles *roles, const struct pool_client *
 
 	while ((place = nth_suitable(roles, client, choice, count)) != NULL) {
 		/* the host of its last read */
-		if (place->host->incarnation == client->read_incarnation && client->pool->host != place->host &&
+		if (place->host->incarnation == client->read_incarnation &&
+		    client->pool->host != place->host &&
 		    (is_reader(client) || place->host != roles->primary))
 			return place;
 		count++;
@@ -211,7 +214,8 @@ static bool is_to_settle(const struct pool *pool, const struct pool_client *clie
 		return false;
 	/* the primary was no choice */
 	if (!is_standby &&
-	    (client->target == TARGET_PREFER_STANDBY || client->read_incarnation != pool->host->incarnation))
+	    (client->target == TARGET_PREFER_STANDBY ||
+	     client->read_incarnation != pool->host->incarnation))
 		return choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
 	return now - roles->readers_at < SETTLE && choose_draw(pool->pools, SETTLE_ONE_IN) == 0;
 }

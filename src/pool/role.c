@@ -463,7 +463,8 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 		has_standby |= is_standby_for(roles, &roles->places[i]);
 	if (is_primary)
 		suits |= TARGET_BIT(TARGET_PRIMARY) |
-			 TARGET_BIT(host->evidence.is_read_only ? TARGET_READ_ONLY : TARGET_READ_WRITE);
+			 TARGET_BIT(host->evidence.is_read_only ? TARGET_READ_ONLY
+								: TARGET_READ_WRITE);
 	if (is_standby)
 		suits |= TARGET_BIT(TARGET_STANDBY) | TARGET_BIT(TARGET_READ_ONLY);
 	if (is_standby || (is_primary && !has_standby))
@@ -473,7 +474,8 @@ static uint8_t suits_of(const struct roles *roles, const struct role_place *plac
 	return (uint8_t)suits;
 }
 
-/* Sets pool->targets and pool->fresh_to. Returns whether more clients may use the pool, or fewer. */
+/* Sets pool->targets and pool->fresh_to. Returns whether more or fewer clients may use the
+   pool. */
 static bool set_pool_suits(struct pool *pool)
 {
 	const struct roles *roles = pool->database->roles;

@@ -624,7 +624,8 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	bool is_below_floor = pool->live < pool_floor(pool);
 	struct pool_match match;
 
-	if ((!is_below_floor && !pool->login_failed) || pool_is_stopped(pool) || pool->targets == 0 ||
+	if ((!is_below_floor && !pool->login_failed) || pool_is_stopped(pool) ||
+	    pool->targets == 0 ||
 	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
 	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
 	    (pool_is_for_internal(pool) &&

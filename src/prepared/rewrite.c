@@ -177,7 +177,8 @@ void request_move_back(const struct prepared_request *r, struct prepared_name *n
 	if (n->in_flight > 0 || n->sent->changed ||
 	    !statement_is_for(all, n->original, r->c->params))
 		return;
-	if (n->sent->apart ? request_is_private(r) : statement_is_for(all, n->sent, r->c->params))
+	if (n->sent->is_private ? request_is_private(r)
+				: statement_is_for(all, n->sent, r->c->params))
 		return;
 	name_move(request_world(r), r->pc, n, n->original);
 }

@@ -329,7 +329,7 @@ void name_move(struct world *w, struct prepared_client *pc, struct prepared_name
 		name_set_sent(w, n, st);
 		return;
 	}
-	if (!n->original && !n->confirmed->apart)
+	if (!n->original && !n->confirmed->is_private)
 		n->original = statement_hold(n->confirmed);
 	name_set_sent(w, n, st);
 	name_confirm(w, pc, n, st);

@@ -284,7 +284,7 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 /* Writing to the server has failed. Its last messages, perhaps all answers of the client, may still
    be readable. They are read now, beyond the share of this turn, because there is no later turn.
    Called last: the read buffer is overwritten. */
-static void server_is_broken(struct client *c)
+static void relay_drain_server(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
 	bool from_socket;
@@ -307,16 +307,16 @@ static void server_is_broken(struct client *c)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
-#define LITTLE_LEAST 256
+#define HELD_LEAST 256
 
 /* The approximate limit of bytes that pgweir holds for a client without a server. */
-static size_t a_little(const struct client *c)
+static size_t held_most(const struct client *c)
 {
-	size_t little = (size_t)c->peer.world->conf->settings.pkt_buf;
+	size_t most = (size_t)c->peer.world->conf->settings.pkt_buf;
 
-	if (little < LITTLE_LEAST)
-		return LITTLE_LEAST;
-	return little < READ_BUFFER / 2 ? little : READ_BUFFER / 2;
+	if (most < HELD_LEAST)
+		return HELD_LEAST;
+	return most < READ_BUFFER / 2 ? most : READ_BUFFER / 2;
 }
 
 /* Reads a little of a waiting client, at least to notice its end. */
@@ -326,12 +326,12 @@ static NEVER_INLINE void read_waiting(struct client *c)
 	uint8_t *to;
 	ssize_t r;
 
-	if (c->peer.held_first || bytes_size(&c->peer.held) >= a_little(c)) {
+	if (c->peer.held_first || bytes_size(&c->peer.held) >= held_most(c)) {
 		flow_block(&c->peer, FLOW_HELD);
 		return;
 	}
-	to = bytes_reserve(&c->peer.held, a_little(c));
-	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
+	to = bytes_reserve(&c->peer.held, held_most(c));
+	r = to ? stream_read(&c->peer.stream, to, held_most(c)) : STREAM_AGAIN;
 	if (!to) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
@@ -346,7 +346,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		return;
 	}
 	c->peer.held.end += (size_t)r;
-	if (bytes_size(&c->peer.held) >= a_little(c))
+	if (bytes_size(&c->peer.held) >= held_most(c))
 		flow_block(&c->peer, FLOW_HELD);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
@@ -371,7 +371,7 @@ static bool client_may_go_on(struct client *c, enum verdict verdict)
 		release_if_over(s);
 	if (verdict == VERDICT_WAIT) {
 		/* the socket is read up to the limit, to notice a client that leaves the queue */
-		if (bytes_size(&c->peer.held) >= a_little(c))
+		if (bytes_size(&c->peer.held) >= held_most(c))
 			flow_block(&c->peer, FLOW_HELD);
 		return false;
 	}
@@ -455,7 +455,7 @@ static NEVER_INLINE void from_client_pass_held(struct client *c, bool from_socke
 	else if (!peer_hold_rest_of(&c->peer, &all, walk.used, walk.verdict == VERDICT_LATER))
 		client_end(c, REASON_NO_MEMORY, NULL);
 	else if (walk.verdict == VERDICT_BROKEN)
-		server_is_broken(c);
+		relay_drain_server(c);
 	else if (client_may_go_on(c, walk.verdict))
 		peer_come_again(&c->peer);
 }
@@ -473,7 +473,7 @@ static NEVER_INLINE bool from_client_end_round(struct client *c, struct walk wal
 	}
 	c->peer.held_first = walk.verdict == VERDICT_LATER;
 	if (walk.verdict == VERDICT_BROKEN) {
-		server_is_broken(c);
+		relay_drain_server(c);
 		return false;
 	}
 	if (!client_may_go_on(c, walk.verdict))
@@ -494,8 +494,8 @@ static ALWAYS_INLINE bool from_client_round_of(struct client *c, bool from_socke
 	ssize_t r = 0;
 
 	/* a client that has sent a part of a message may send as much again */
-	if (!c->pooled.link && room > a_little(c))
-		room = held < a_little(c) ? a_little(c) : held < room ? held : room;
+	if (!c->pooled.link && room > held_most(c))
+		room = held < held_most(c) ? held_most(c) : held < room ? held : room;
 	if (room > w->share.piece)
 		room = w->share.piece;
 	/* there is no room if a pipeline that has reached its limit fills the buffer */

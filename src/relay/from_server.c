@@ -119,7 +119,7 @@ static void gather_local_replies(struct server *s, struct gather *g)
 static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const uint8_t *body,
 				       uint32_t size)
 {
-	if (size != 1 || !pg_is_status(*body) || c->hears ||
+	if (size != 1 || !pg_is_status(*body) || c->pooled.listens ||
 	    s->pooled.pool->allowed.mode == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
 	s->status = (char)*body;
@@ -257,7 +257,7 @@ static enum verdict take_ready(struct server *s, struct client *c)
 	client_ready(s, c);
 	if (breaks_statement_mode(s))
 		return VERDICT_REFUSE;
-	return c->hears && holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
+	return c->pooled.listens && holds_ready(s, c) ? VERDICT_WAIT : VERDICT_PASS;
 }
 
 /* Continues a walk: the first `at` bytes are forwarded without a further look. Returns as
@@ -302,7 +302,7 @@ static NEVER_INLINE struct walk walk_server_frames(struct server *s, const uint8
 			break;
 		if (verdict == VERDICT_READY) {
 			/* notifications may precede it */
-			if (client_of(s->pooled.link)->hears)
+			if (s->pooled.link->listens)
 				gather_flush(&g);
 			verdict = take_ready(s, client_of(s->pooled.link));
 		}

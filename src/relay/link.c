@@ -153,7 +153,7 @@ void link_posted(struct client *c, unsigned posted)
 		release_if_over(s);
 		c->peer.held_first = bytes_size(&c->peer.held) > 0;
 		flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
-	} else if (posted & POST_LINK && s && c->hears && server_is_clean(s)) {
+	} else if (posted & POST_LINK && s && c->pooled.listens && server_is_clean(s)) {
 		release_if_over(s);
 	}
 }

@@ -287,7 +287,7 @@ static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
 	if (session_state_ask(s))
 		return true;
-	switch (c->hears ? notify_client_move(s, c) : NOTIFY_MOVE_NONE) {
+	switch (c->pooled.listens ? notify_client_move(s, c) : NOTIFY_MOVE_NONE) {
 	case NOTIFY_MOVE_NONE:
 		break;
 	case NOTIFY_MOVE_SERVER:

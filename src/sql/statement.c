@@ -143,7 +143,7 @@ struct statement *statement_take(struct statements *all, uint64_t place,
 		return NULL;
 	if (is_private || s->varies) {
 		name(s, ++all->last_number);
-		s->apart = true;
+		s->is_private = true;
 		enlist(all, s, 0);
 		return s;
 	}
@@ -300,7 +300,7 @@ struct statement *statement_unpack(struct unpack *in, struct params_table *table
 	s->changed = changed;
 	/* the statement was private, or its text has a newer statement, which is not packed: then
 	   private is the safe choice */
-	s->apart = !known && !changed;
+	s->is_private = !known && !changed;
 	/* with other tracked parameters two statements may have become the same: one of them is
 	   found */
 	HASH_FIND_BYHASHVALUE(hh, all->table, &s->place, key_size(s), hash, found);

@@ -197,7 +197,7 @@ static void forget_server(struct notify_server *l)
 static bool rest(struct notify_server *l)
 {
 	struct server *s = l->server;
-	struct server_info *info = l->pool->server_cache;
+	struct server_info *info = l->pool->server_info;
 
 	if (!list_is_empty(&l->clients) || (s && (s->task || s->pooled.state != SERVER_LISTENING)))
 		return false;
@@ -277,7 +277,7 @@ static struct notify_client *notify_client_get(struct client *c)
 	list_init(&h->due);
 	list_append(&l->clients, &h->node);
 	c->session->notify_client = h;
-	c->hears = c->pooled.listens = true;
+	c->pooled.listens = c->pooled.listens = true;
 	c->pooled.pool->listening++;
 	return h;
 }
@@ -299,7 +299,7 @@ void notify_client_forget(struct client *c)
 	bytes_free(&h->pending);
 	mem_free(h);
 	c->session->notify_client = NULL;
-	c->hears = c->pooled.listens = false;
+	c->pooled.listens = c->pooled.listens = false;
 	l->pool->listening--;
 	notify_server_work(l);
 }
@@ -502,7 +502,7 @@ bool notify_clients_deliver(struct server *s, const struct pg_frame *f)
 
 bool notify_client_passes(const struct server *s, struct client *c, const struct pg_frame *f)
 {
-	struct notify_client *h = c->hears ? c->session->notify_client : NULL;
+	struct notify_client *h = c->pooled.listens ? c->session->notify_client : NULL;
 	/* the frame is in the read buffer or in the held bytes: both may be changed */
 	uint8_t *pid = (uint8_t *)(uintptr_t)f->body;
 	const struct channel *channel;

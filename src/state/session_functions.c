@@ -56,7 +56,7 @@ static struct database_functions *functions_of(struct pool *pool, struct server_
 		return info->functions;
 	LIST_EACH(node, &pool->database->members) {
 		struct pool *other = LIST_OBJECT(node, struct pool, of_database);
-		struct server_info *theirs = other->server_cache;
+		struct server_info *theirs = other->server_info;
 
 		if (theirs && theirs->functions && theirs->generation == other->generation)
 			info->functions = theirs->functions;
@@ -269,7 +269,7 @@ void session_functions_changed(struct database *d, usec_t now)
 {
 	LIST_EACH(node, &d->members) {
 		struct server_info *info =
-			LIST_OBJECT(node, struct pool, of_database)->server_cache;
+			LIST_OBJECT(node, struct pool, of_database)->server_info;
 
 		if (!info || !info->functions)
 			continue;

@@ -492,7 +492,7 @@ static enum task_end state_done(struct server *s, bool failed)
 	}
 	if (!question_learn(s))
 		return TASK_END_NOTHING;
-	if (client_of(s->pooled.link)->hears)
+	if (s->pooled.link->listens)
 		notify_client_flush(client_of(s->pooled.link));
 	return TASK_END_LINK;
 }
@@ -515,7 +515,7 @@ bool session_state_ask(struct server *s)
 	if (s->session.dirty & FACT_CHANNELS) {
 		session_set_clean(s, FACT_CHANNELS);
 		/* after DISCARD ALL there is none */
-		if (c->hears) {
+		if (c->pooled.listens) {
 			c->session->notify_client->step = NOTIFY_LEAVES;
 			session_pin(c, c->pooled.pins | PIN_LISTENING);
 		}

@@ -137,7 +137,7 @@ void session_server_unpack(struct unpack *in, struct server *s)
 
 void notify_client_pack(struct bytes *out, const struct client *c)
 {
-	const struct notify_client *h = c->hears ? c->session->notify_client : NULL;
+	const struct notify_client *h = c->pooled.listens ? c->session->notify_client : NULL;
 
 	pack_bool(out, h != NULL);
 	if (!h)

@@ -225,7 +225,7 @@ static void name_parameter(void *context, const char *name)
 void session_note_prepared(struct server *s, struct client *c)
 {
 	struct client_session *state = c->session;
-	const struct server_info *info = c->pooled.pool->server_cache;
+	const struct server_info *info = c->pooled.pool->server_info;
 	unsigned calls;
 
 	if (!c->keeps_state)
@@ -276,7 +276,8 @@ void session_state_begin(struct server *s, struct client *c)
 	/* the text that the client was reading may not be its next one */
 	forget_progress(c);
 	session_note_prepared(s, c);
-	if (c->hears && c->session->unlistens && notify_client_is_told(c->session->notify_client))
+	if (c->pooled.listens && c->session->unlistens &&
+	    notify_client_is_told(c->session->notify_client))
 		session_set_stale(s, STALE_CHANNELS);
 	if (server_unset_params(s, c))
 		session_set_stale(s, STALE_SOURCES);
@@ -301,7 +302,7 @@ static unsigned dirty_after_text(unsigned said)
 
 static NEVER_INLINE void note_first_prepared(struct client *c)
 {
-	const struct server_info *info = c->pooled.pool->server_cache;
+	const struct server_info *info = c->pooled.pool->server_info;
 
 	c->session->prepared_as_of = info && info->functions ? info->functions->hash : 0;
 	c->session->has_prepared = true;
@@ -373,7 +374,7 @@ struct text_progress {
 static void begin_search(struct text_progress *p, const struct client *c, size_t size,
 			 enum text_of of, unsigned told)
 {
-	const struct server_info *info = c->pooled.pool->server_cache;
+	const struct server_info *info = c->pooled.pool->server_info;
 	unsigned readings = session_functions_are_known(c->pooled.pool)
 				    ? info->functions->readings + 1
 				    : 0;
@@ -394,7 +395,7 @@ static void begin_search(struct text_progress *p, const struct client *c, size_t
 static bool session_search(struct text_progress *p, enum search which, struct client *c,
 			   const uint8_t *text, size_t size)
 {
-	const struct server_info *info = c->pooled.pool->server_cache;
+	const struct server_info *info = c->pooled.pool->server_info;
 	struct text_search *s = which == SEARCH_WORDS	? &p->words.search
 				: which == SEARCH_CALLS ? &p->calls.search
 							: &p->searches[which];
@@ -449,7 +450,8 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	/* The client may UNLISTEN, ask for its channels, or begin a transaction with such a
 	   command: the server must LISTEN to its channels first. LISTEN takes effect with the
 	   commit, so this is not possible in a transaction or within a batch. */
-	if (c->hears && said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) && h &&
+	if (c->pooled.listens && h &&
+	    said & (TEXT_UNLISTENS | TEXT_LISTENS | TEXT_BEGINS | TEXT_CUT) &&
 	    !s->session.channels_restored && !s->ledger.open &&
 	    (s->status == 'I' || !ledger_is_empty(&s->ledger)) && notify_client_is_told(h))
 		return false;
@@ -517,7 +519,8 @@ static bool search_text(struct text_progress *p, struct client *c, const uint8_t
 {
 	if (calls && !session_search(p, SEARCH_CALLS, c, text, size))
 		return false;
-	*tells |= p->is_unproven || p->functions || c->pooled.pool->reads_sequences || c->hears;
+	*tells |= p->is_unproven || p->functions || c->pooled.pool->reads_sequences ||
+		  c->pooled.listens;
 	return (!*tells ||
 		(session_search(p, SEARCH_WORDS, c, text, size) &&
 		 (!p->functions || session_search(p, SEARCH_FUNCTIONS, c, text, size)))) &&
@@ -568,7 +571,8 @@ enum verdict session_state_text(struct server *s, struct client *c, const uint8_
 
 	if (tells || !session_functions_are_known(c->pooled.pool) || of == TEXT_OF_NAMED ||
 	    !list_is_empty(&c->peer.world->notify.listeners) ||
-	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences || c->hears)
+	    session_functions_of(c->pooled.pool) || c->pooled.pool->reads_sequences ||
+	    c->pooled.listens)
 		return session_read_text(s, c, text, size, of, tells);
 	if (of != TEXT_OF_QUERY)
 		note_plain_prepared(s, c, of);

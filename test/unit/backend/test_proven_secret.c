@@ -11,14 +11,14 @@ static struct pool *pool;
 
 static const struct proven_secret *found(void)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info ? info->proven.found : NULL;
 }
 
 static const struct proven_secret *shown(void)
 {
-	const struct server_info *info = pool->server_cache;
+	const struct server_info *info = pool->server_info;
 
 	return info ? info->proven.shown : NULL;
 }
@@ -150,7 +150,7 @@ TEST(secret_is_handed_over)
 	REQUIRE(begin());
 	find("secret", 3);
 	/* the world frees it at the end */
-	got = &((struct server_info *)pool->server_cache)->proven.shown;
+	got = &((struct server_info *)pool->server_info)->proven.shown;
 	proven_secret_pack(&packed, found());
 	in = unpack_of(bytes_front(&packed), bytes_size(&packed));
 	proven_secret_unpack(&in, got);

@@ -22,7 +22,7 @@ static bool begin(void)
 	client = whole_login(&end);
 	server = whole_last_server();
 	pool = client ? client->pooled.pool : NULL;
-	info = pool ? pool->server_cache : NULL;
+	info = pool ? pool->server_info : NULL;
 	CHECK(info && server);
 	return info && server;
 }

@@ -33,7 +33,7 @@ static const char *refused(usec_t since, const char *words, enum close_reason wh
 	pool = client->pooled.pool;
 	pool->login_failed_at = whole.world->now - since;
 	if (words)
-		((struct server_info *)pool->server_cache)->failure.text = mem_copy_string(words);
+		((struct server_info *)pool->server_info)->failure.text = mem_copy_string(words);
 	policy_ops.refuse(&client->pooled, why);
 	snprintf(text, sizeof(text), "%s: %s", client->peer.end_reason == REASON_SERVER_SAID ? "said" :
 		 client->peer.end_reason == REASON_LOGIN_FAILING ? "failing" : "other", client->peer.end_detail);

@@ -136,7 +136,7 @@ TEST(waiting_client_gets_the_last_login_error)
 	server_end(whole_last_server(), REASON_CLIENT_EOF, NULL);
 	house_settle(&whole);
 	pool_login_failed(c->pooled.pool, FAILURE_PASSING, whole.world->now);
-	((struct server_info *)c->pooled.pool->server_cache)->failure.text = mem_copy_string("no room");
+	((struct server_info *)c->pooled.pool->server_info)->failure.text = mem_copy_string("no room");
 	client_end(c, REASON_QUERY_WAIT_TIMEOUT, NULL);
 	world_reap(whole.world);
 	house_settle(&whole);

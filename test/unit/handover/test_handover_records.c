@@ -214,8 +214,8 @@ TEST(pool_fields_are_handed_over)
 	CHECK(took->reads_sequences);
 	CHECK_INT(taking->no_place, REASON_NONE);
 	/* the parameters that servers have reported at login */
-	had = pool()->server_cache;
-	has = took->server_cache;
+	had = pool()->server_info;
+	has = took->server_info;
 	REQUIRE(had && has);
 	CHECK(has->reported.known == had->reported.known && has->reported.known != 0 && has->reported.welcome);
 	CHECK_TEXT(params_get(has->reported.defaults, params_index(fresh.world->params, "TimeZone")), "UTC");

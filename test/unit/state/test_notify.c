@@ -91,7 +91,7 @@ TEST(channels_of_the_server_are_added)
 	CHECK_TEXT(subscribed(), "none");
 	CHECK(LEARNS("a\0b\0", false));
 	CHECK_TEXT(subscribed(), "ab");
-	CHECK(client->hears);
+	CHECK(client->pooled.listens);
 	CHECK_INT(hearing()->step, NOTIFY_WAITS);
 	/* only the client's server listens to these channels */
 	CHECK(LEARNS("b\0c\0", false));
@@ -116,7 +116,7 @@ TEST(channels_missing_in_an_exact_answer_are_removed)
 	CHECK_INT(hearing()->step, NOTIFY_LEAVES);
 	CHECK(LEARNS("", true));
 	CHECK_TEXT(subscribed(), "none");
-	CHECK(!client->hears && !notify_server_of(client->pooled.pool));
+	CHECK(!client->pooled.listens && !notify_server_of(client->pooled.pool));
 	whole_close();
 }
 
@@ -291,7 +291,7 @@ TEST(listener_without_channels_is_released)
 	notify_client_forget(client);
 	house_settle(&whole);
 	CHECK_TEXT(whole_server_got(far), "Q(UNLISTEN *)");
-	CHECK(!notify_server_of(client->pooled.pool) && !client->hears);
+	CHECK(!notify_server_of(client->pooled.pool) && !client->pooled.listens);
 	CHECK_INT(server->pooled.state, SERVER_IDLE);
 	whole_close();
 }

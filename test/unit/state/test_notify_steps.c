@@ -30,7 +30,7 @@ static bool begin_listening(void)
 	whole_query(near, "ALISTEN");
 	whole_query(near, "C");
 	whole_client_got(near);
-	return client->hears && !client->pooled.link && server->pooled.state == SERVER_LISTENING;
+	return client->pooled.listens && !client->pooled.link && server->pooled.state == SERVER_LISTENING;
 }
 
 /* A notification that arrives from this server. */
@@ -91,7 +91,7 @@ TEST(pool_of_one_keeps_the_server_for_the_client)
 	whole_query(near, "ALISTEN");
 	whole_query(near, "C");
 	CHECK_INT(client->pooled.pins, PIN_LISTENING);
-	CHECK(client->pooled.link == &server->pooled && client->hears);
+	CHECK(client->pooled.link == &server->pooled && client->pooled.listens);
 	whole_client_got(near);
 	notify(far, "c", "x");
 	CHECK_TEXT(whole_client_got(near), "A");
@@ -112,7 +112,7 @@ TEST(later_client_moves_to_the_listener)
 	REQUIRE(c && whole_last_server() != server);
 	whole_query(second, "ALISTEN");
 	whole_query(second, "C");
-	CHECK(!c->pooled.link && c->hears && c->pooled.pins == 0);
+	CHECK(!c->pooled.link && c->pooled.listens && c->pooled.pins == 0);
 	CHECK(list_is_empty(&notify_server_of(c->pooled.pool)->movers));
 	whole_client_got(near);
 	whole_client_got(second);
@@ -294,7 +294,7 @@ TEST(server_listens_before_an_unlisten)
 	other = house_server(&whole);
 	CHECK(strstr(whole_server_got(other), "Q(LISTEN \"c\";) Q(AUNLISTEN unlisten)"));
 	/* the server is asked, and listens to nothing now */
-	CHECK(!client->hears);
+	CHECK(!client->pooled.listens);
 	house_settle(&whole);
 	CHECK(!notify_server_of(client->pooled.pool) && server->pooled.state == SERVER_IDLE);
 	CHECK(strstr(whole_server_got(far), "Q(UNLISTEN *)"));

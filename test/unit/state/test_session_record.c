@@ -28,7 +28,7 @@ TEST(listener_and_channels_are_handed_over)
 	bytes_free(&client->session->notify_client->pending);
 	REQUIRE(take_client());
 	took = last_client()->session->notify_client;
-	CHECK(last_client()->hears && took->step == NOTIFY_RESTS);
+	CHECK(last_client()->pooled.listens && took->step == NOTIFY_RESTS);
 	CHECK_INT(bytes_size(&took->pending), 1);
 	CHECK_TEXT(LIST_OBJECT(list_first(&took->subscriptions), struct subscription, of_client)->channel->name, "c");
 	for (size_t n = 0; n < bytes_size(&record); n++) {

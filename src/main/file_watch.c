@@ -11,7 +11,7 @@
  *
  * Invariant: each change of a file after `since` is told.
  */
-#include "main/watch.h"
+#include "main/file_watch.h"
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -42,7 +42,7 @@ struct watched {
 	struct file_state { int64_t device, inode, size, modified, changed; } state;
 };
 
-struct watch {
+struct file_watch {
 	struct world *world;
 	void (*changed)(const char *path);
 	int fd;				/* inotify */
@@ -56,7 +56,7 @@ struct watch {
 };
 
 /* Watches the directory of the file and of each symbolic link on the way to it. */
-static void watch_path(const struct watch *w, const char *path, int links)
+static void watch_path(const struct file_watch *w, const char *path, int links)
 {
 	char at[PATH_MAX], directory[PATH_MAX], target[PATH_MAX], rest[PATH_MAX];
 	const char *end = path;
@@ -101,7 +101,7 @@ static struct file_state look(const char *path)
 /* Compares the files. */
 static void on_quiet(evutil_socket_t fd, short what, void *context)
 {
-	struct watch *w = context;
+	struct file_watch *w = context;
 	const char *path = NULL;
 
 	(void)fd, (void)what;
@@ -127,7 +127,7 @@ static void on_quiet(evutil_socket_t fd, short what, void *context)
 static void on_file_watch_event(evutil_socket_t fd, short what, void *context)
 {
 	const struct timeval quiet = { .tv_sec = QUIET_SECONDS };
-	struct watch *w = context;
+	struct file_watch *w = context;
 	char scrap[4096];
 
 	(void)what;
@@ -140,9 +140,9 @@ static void on_file_watch_event(evutil_socket_t fd, short what, void *context)
 		event_add(w->quiet, &quiet);
 }
 
-void watch_free(struct watch **place)
+void file_watch_free(struct file_watch **place)
 {
-	struct watch *w = *place;
+	struct file_watch *w = *place;
 
 	*place = NULL;
 	if (!w)
@@ -160,7 +160,7 @@ void watch_free(struct watch **place)
 }
 
 /* Adds the files of a list. False: no memory. */
-static bool add_files(struct watch *w, const struct conf_file *list)
+static bool add_files(struct file_watch *w, const struct conf_file *list)
 {
 	for (const struct conf_file *f = list; f; f = f->next) {
 		struct watched *more = mem_resize(w->files, (w->count + 1) * sizeof(*more));
@@ -178,14 +178,14 @@ static bool add_files(struct watch *w, const struct conf_file *list)
 	return true;
 }
 
-void watch_set(struct watch **place, struct world *world, usec_t since,
+void file_watch_set(struct file_watch **place, struct world *world, usec_t since,
 	       void (*changed)(const char *path))
 {
 	const struct conf *conf = world->conf;
-	struct watch *w = NULL;
+	struct file_watch *w = NULL;
 
 	if (conf->settings.watch_files && (w = mem_try(sizeof(*w))) != NULL) {
-		*w = (struct watch){ .world = world,
+		*w = (struct file_watch){ .world = world,
 				     .changed = changed,
 				     .since = since,
 				     .fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC) };
@@ -199,9 +199,9 @@ void watch_set(struct watch **place, struct world *world, usec_t since,
 	     !add_files(w, conf->files) || (conf->hba && !add_files(w, hba_files(conf->hba))))) {
 		log_warning("watch_files: %s; changed files need a RELOAD",
 			    w && w->fd < 0 ? strerror(errno) : "out of memory");
-		watch_free(&w);
+		file_watch_free(&w);
 	}
-	watch_free(place);
+	file_watch_free(place);
 	*place = w;
 	/* the files may have changed while they were read */
 	if (w)

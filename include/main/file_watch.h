@@ -1,19 +1,19 @@
-#ifndef MAIN_WATCH_H
-#define MAIN_WATCH_H
+#ifndef MAIN_FILE_WATCH_H
+#define MAIN_FILE_WATCH_H
 
 #include "conn/world.h"
 
 /*
- * watch_files: notices that files of the configuration have changed. See watcher.c.
+ * watch_files: notices that files of the configuration have changed. See file_watch.c.
  */
-struct watch;
+struct file_watch;
 
 /* Watches the files of the configuration in force from now on, or none with watch_files = 0.
    `since`: the wall clock before they were read, so that no change is missed. `changed` gets the
    path of a file that has changed, once for each change. Without memory or inotify the log has a
    warning. */
-void watch_set(struct watch **watch, struct world *world, usec_t since,
+void file_watch_set(struct file_watch **watch, struct world *world, usec_t since,
 	       void (*changed)(const char *path));
-void watch_free(struct watch **watch);
+void file_watch_free(struct file_watch **watch);
 
 #endif
