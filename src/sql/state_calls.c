@@ -11,64 +11,57 @@
  * the catalogue since the last reading: when a reading finds a change, all servers of the database
  * are reset before their next client (state/session_functions.c; doc/sessions.md, Limits).
  *
- *	way							rule
- *	f(x), f(DISTINCT x ORDER BY y), f(VARIADIC x),		KNOWN. A comment may stand before
- *								the parenthesis; quotes and schemas
- *								count; a name that
- *	  f() WITHIN GROUP, FILTER, OVER; f() in FROM,		cannot be read (U&"", quotes with
- *								other bytes) is not known
- *	  ROWS FROM (); CALL f(); EXECUTE FUNCTION f()
- *	keyword(x): CAST, COALESCE, EXTRACT, TRIM, TREAT,	keywords that cannot be names of
- *								functions call functions of
- *								PostgreSQL only. A keyword
- *	  XMLELEMENT, JSON_VALUE, COLLATION FOR ...		that can be one counts where only a
- *								keyword is possible: GROUP BY (,
- *								JOIN (, SET (
- *	words of functions and operators: AT TIME ZONE, LIKE,	functions of pg_catalog; the
- *								operators as below
- *	  SIMILAR TO, OVERLAPS, IN, BETWEEN, IS DISTINCT FROM,
- *	  CASE x WHEN, NULLIF, JOIN USING, CURRENT_DATE
- *	(x).f, a[1].f, $1.f, (SELECT ...).f			KNOWN: f(x), for any type of x. A
- *								column of that name is no proof
- *	t.f, s.t.f						a column by far most often: unproven
- *								only if PostgreSQL has a function
- *								with one argument that runs a text
- *								(ts_stat). Functions of the
- *								catalogue count by their words
- *	x + y, OPERATOR(s.+), ORDER BY USING, op ANY ()		CATALOGUE; OPERATOR with another
- *								schema than pg_catalog is unproven
- *	x::t, CAST(x AS t), t 'x', t(x), implicit casts,	CATALOGUE: casts, input functions,
- *								constraints of domains. t(x) is a
- *								call, too
- *	  assignments, RETURNING t in JSON functions, XMLTABLE
- *	  COLUMNS, f() AS (a t)
- *	a[1] of a type of users					only superusers can create such a
- *								type
- *	COLLATE c						runs no code of users
- *	TABLESAMPLE m (x)					handlers are in C; x is an
- *								expression
- *	GROUP BY, ORDER BY, DISTINCT, UNION, indexes		CATALOGUE: operator classes
- *	tables: views, rules, policies, triggers, defaults,	CATALOGUE
- *	  generated columns, CHECK, index expressions,
- *	  partition keys, foreign keys; INSERT, UPDATE, DELETE,
- *	  MERGE, COPY FROM, ON CONFLICT, SELECT INTO
- *	DO, CALL						the command tag makes the session
- *								unproven
- *	CREATE, ALTER, DROP ... with expressions; IMPORT	the tag makes the functions unknown
- *								until the next reading
- *	PREPARE, EXECUTE, EXPLAIN ANALYZE, DECLARE, CREATE	the text that they contain is a part
- *								of the text; EXECUTE p(1) counts as
- *								a call
- *	  TABLE AS
- *	COPY ... PROGRAM, COPY ... WHERE			runs no SQL; the condition is an
- *								expression
- *	functions that run a text in a string: query_to_xml,	not in tbl/builtin.tbl
- *	  table_to_xml, ts_stat, ts_rewrite
+ * Each item is a way to run code; the indented lines are its rule.
+ *
+ * - f(x), f(DISTINCT x ORDER BY y), f(VARIADIC x), f() WITHIN GROUP, FILTER, OVER; f() in
+ *   FROM, ROWS FROM (); CALL f(); EXECUTE FUNCTION f()
+ *	KNOWN. A comment may precede the parenthesis. Quotes and schemas count. A name that
+ *	cannot be read (U&"", quotes with other bytes) is not known.
+ * - keyword(x): CAST, COALESCE, EXTRACT, TRIM, TREAT, XMLELEMENT, JSON_VALUE,
+ *   COLLATION FOR ...
+ *	Keywords that cannot be names of functions call functions of PostgreSQL only. A
+ *	keyword that can be one counts where only a keyword is possible: GROUP BY (, JOIN (,
+ *	SET (.
+ * - Words for functions and operators: AT TIME ZONE, LIKE, SIMILAR TO, OVERLAPS, IN,
+ *   BETWEEN, IS DISTINCT FROM, CASE x WHEN, NULLIF, JOIN USING, CURRENT_DATE
+ *	Functions of pg_catalog; operators as below.
+ * - (x).f, a[1].f, $1.f, (SELECT ...).f
+ *	KNOWN: f(x), for any type of x. A column of this name proves nothing.
+ * - t.f, s.t.f
+ *	Mostly a column. Unproven only if PostgreSQL has a function with one argument that
+ *	runs a text (ts_stat). Functions of the catalogue count by their words.
+ * - x + y, OPERATOR(s.+), ORDER BY USING, op ANY ()
+ *	CATALOGUE. OPERATOR with another schema than pg_catalog is unproven.
+ * - x::t, CAST(x AS t), t 'x', t(x), implicit casts, assignments, RETURNING t in JSON
+ *   functions, XMLTABLE COLUMNS, f() AS (a t)
+ *	CATALOGUE: casts, input functions, constraints of domains. t(x) is a call, too.
+ * - a[1] of a type of users
+ *	Only superusers can create such a type.
+ * - COLLATE c
+ *	Runs no code of users.
+ * - TABLESAMPLE m (x)
+ *	Handlers are in C; x is an expression.
+ * - GROUP BY, ORDER BY, DISTINCT, UNION, indexes
+ *	CATALOGUE: operator classes.
+ * - Tables: views, rules, policies, triggers, defaults, generated columns, CHECK, index
+ *   expressions, partition keys, foreign keys; INSERT, UPDATE, DELETE, MERGE, COPY FROM, ON
+ *   CONFLICT, SELECT INTO
+ *	CATALOGUE.
+ * - DO, CALL
+ *	The command tag taints the session.
+ * - CREATE, ALTER, DROP ... with expressions; IMPORT
+ *	The tag makes the functions stale until the next reading.
+ * - PREPARE, EXECUTE, EXPLAIN ANALYZE, DECLARE, CREATE TABLE AS
+ *	The text that they contain is a part of the text. EXECUTE p(1) counts as a call.
+ * - COPY ... PROGRAM, COPY ... WHERE
+ *	Runs no SQL; the condition is an expression.
+ * - Functions that run a text in a string: query_to_xml, table_to_xml, ts_stat, ts_rewrite
+ *	They are not in tbl/builtin.tbl.
  *
  * Not calls, though a parenthesis follows: IN (...), VALUES (...) by the table of keywords, and the
  * columns in INSERT INTO t (...), also after COPY, AS, WITH, RECURSIVE, TABLE and EXISTS.
  *
- * test/unit/sql/test_state_calls.c has a text for each line.
+ * test/unit/sql/test_state_calls.c has a text for each item.
  */
 #include "sql/state_text.h"
 

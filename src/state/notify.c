@@ -7,18 +7,43 @@
  * to the listener: see notify_steps.c. The first such server of a pool becomes the listener's
  * server.
  *
- * The listener is sent one query at a time: LISTEN and UNLISTEN for all channels that have changed
- * since the last query, or an empty query. After its answer the listener has received everything
- * that was committed before the query was sent (notify_client.barrier, heard).
+ *  3. notify_client_move() sends LISTEN marker; NOTIFY marker, '7' to S (step MARKS). PostgreSQL
+ *     sends notifications in the order of commits, to each session in the same order. S therefore
+ *     receives the marker after everything that was committed before it:
  *
- * A notification is sent between two messages and outside of transactions, as PostgreSQL does;
- * other notifications are pending until the next ReadyForQuery (notify_order.c). A client must
- * receive its own NOTIFY before the ReadyForQuery of its commit: the ReadyForQuery waits for the
- * answer of the listener to a query that is sent after the commit (a barrier).
+ *	S	x committed	marker 7
+ *	L	x committed	marker 7	y committed
  *
- * One message of the listener can be for many clients. Messages are delivered into buffers, and
- * each client's buffer is sent once a turn. The number of deliveries in a turn is bounded
- * (notify_clients_have_share), so that other clients are served in between.
+ *     notify_client_passes() forwards x from S, and at the marker ends from_server.
+ *     marker_received() makes the subscription from_listener: y is delivered from L. No
+ *     notification is lost, and none is delivered twice.
+ *
+ *  4. mark_done() sends UNLISTEN * to S (step LEAVES). unlisten_done() ends the pin, and S returns
+ *     to its pool. If S refuses the marker, the client keeps S (step RESTS).
+ *
+ *  5. Another session commits NOTIFY a. notify_clients_deliver() appends the message of L to the
+ *     buffer of each client with the channel (notify_order.c). notify_clients_flush() sends each
+ *     buffer once a turn, between two messages and outside of transactions, as PostgreSQL does;
+ *     inside, the buffer waits for the next ReadyForQuery. One message can be for many clients, so
+ *     the number of deliveries in a turn is bounded (notify_clients_have_share()).
+ *
+ *  6. The client itself sends NOTIFY a on any server. It must receive its own notification before
+ *     the ReadyForQuery of the commit. holds_ready() (relay/from_server.c) therefore holds this
+ *     message until L has answered a query that was sent after the commit (notify_client.barrier).
+ *     L gets one query at a time: LISTEN and UNLISTEN for all changed channels, or an empty query.
+ *     When the answer arrives, L has received everything that was committed before the query.
+ *
+ *  7. The client sends UNLISTEN, or a text that reads its channels. Its server of the moment lacks
+ *     them: session_restore_channels() LISTENs to them first. The answer to the next question is
+ *     exact, and notify_client_learn() ends the subscriptions that are gone. L sends UNLISTEN for a
+ *     channel without subscriptions; without clients it returns to its pool as an ordinary server.
+ *
+ *  8. L ends. notify_server_end() ends each client that L delivers to, because notifications may
+ *     be lost. Clients that still have their own server keep it.
+ *
+ * What may be trusted: a subscription that is from_server only, S delivers everything; from_server
+ * and from_listener, S delivers until its marker; from_listener only, L delivers everything since
+ * the marker.
  *
  * The process ID of BackendKeyData is half of a client's cancel key. Only the client itself is told
  * this number in a notification. All other clients are told a hash of the number, which is the same

@@ -16,9 +16,18 @@
  *	OWN_ONLY	by the client's own server, from a channel without echoes
  *	READY		the ReadyForQuery that was held (holds_ready()): is sent last
  *
- * Example: the client begins a transaction, another one commits 'x', the client commits 'y',
- * another one commits 'z'. The buffer has OWN y, HEARD x, ECHO y, HEARD z. The client is sent x, y,
- * z.
+ * In the order of time, for a client whose server S has its channels:
+ *
+ *	event						the buffer
+ *	the client sends BEGIN; NOTIFY a, 'y'
+ *	another session commits 'x', L receives it	HEARD x
+ *	the client commits, S delivers 'y'		HEARD x, OWN y
+ *	the ReadyForQuery is held			HEARD x, OWN y, READY
+ *	L receives 'y' (notify_pend_echo())		HEARD x, OWN y, READY, ECHO y
+ *	another session commits 'z', L receives it	HEARD x, OWN y, READY, ECHO y, HEARD z
+ *
+ * notify_client_flush() merges: HEARD x is sent, OWN y moves to the place of ECHO y, HEARD z
+ * follows, and READY is last. The client is sent x, y, z.
  *
  * Notifications of one transaction have neighbouring places: an OWN_ONLY is sent next to an OWN,
  * and without an OWN after everything that was heard.
