@@ -12,18 +12,20 @@
  * minute, one in SETTLE_ONE_IN of their transactions chooses again. Server connections stay where
  * they are, and leave by server_idle_timeout.
  *
- * A reader that has read from the primary needs a standby that covers this read, so a reader
- * without pauses would stay at the primary. If it is there because no standby was fresh enough, one
- * in SETTLE_ONE_IN of its transactions waits for a standby with little lag, for SETTLE_WAIT at
- * most. So does a reader that settles from one standby onto another.
+ * A client that has read from the primary must not see older data afterwards: it needs a standby
+ * that covers this read. Standbys are always a little behind, so a client without pauses would read
+ * from the primary for ever. Therefore one in SETTLE_ONE_IN of its transactions waits for a standby
+ * with little lag (client->settles), for SETTLE_WAIT at most. A client that moves from one standby
+ * to another one waits in the same way. Example: all standbys restart, and the clients read from
+ * the primary; a minute later most of them read from standbys again.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server
  * of a full pool. A host that refuses the logins of the pool (password, pg_hba.conf, missing
  * database, no connection left) is not chosen for server_login_retry, unless no other host suits:
  * then the client gets the error.
  *
- * A read whose answer has not begun leaves a host that becomes silent or is closed:
- * roles_recall_reads().
+ * When a host becomes silent or is closed, roles_recall_reads() takes back the reads that wait for
+ * the first byte of their answer, and sends them to another host.
  */
 #include "base/log.h"
 #include "pool/admit.h"

@@ -1,11 +1,11 @@
 /*
  * Whether a standby follows the primary.
  *
- * A server in recovery may follow nothing at all. Example: h1 is the primary, and loses its
- * network; h2 is restarted without standby.signal and is the new primary, with the same timeline;
- * h1 comes back with standby.signal, and shows for ever what it had, without the writes of h2, and
- * with writes that h2 has never seen. Its role, system identifier and timeline are those of a good
- * standby, and its position may be beyond the primary's, as if it had replayed everything.
+ * A server in recovery may follow nothing at all. Example: h1 is the primary and loses its network.
+ * An administrator restarts h2 without standby.signal: h2 is the new primary, with the same
+ * timeline. Then h1 comes back with standby.signal. It never receives the writes of h2, and it has
+ * writes that h2 has never seen. Its role, system identifier and timeline look like a good standby,
+ * and its position may be beyond the primary's, as if it had replayed everything.
  *
  * The story of a standby, in the order of time (enum following):
  *
@@ -40,16 +40,16 @@
  * host to host. Example: h1 is isolated, lives on as a primary and feeds h3; h2 is the primary with
  * the same timeline. h3 receives steadily and is behind h2, but names h1, which is not the primary.
  * A sender that the list does not name proves nothing: a standby may reach the primary by another
- * address than pgweir, or through a server that is not listed. Then the receiver counts. This is
- * the remaining gap: two servers with one timeline, of which pgweir does not know the one that
- * feeds the standby.
+ * address than pgweir, or through a server that is not listed. Then the receiver counts. One
+ * gap remains: two primaries have the same timeline, and the standby is fed by the primary that the
+ * list does not name.
  *
  * Columns of pg_stat_wal_receiver other than the process id, among them sender and received
  * timeline, need the rights of pg_read_all_stats. Without them the sender is unknown, and the
  * timeline of a standby is that of its control file, which changes some minutes after a promotion,
  * with the next restartpoint.
  *
- * A verdict needs a primary that reports its position; without one, the verdicts stay.
+ * The state changes only while a primary reports its position.
  *
  * Invariant: place->following is written here only.
  */

@@ -3,21 +3,25 @@
  *
  * pgweir asks the primary for its position in the WAL. Everything that the primary has acknowledged
  * before the question is before that position. So a standby that has replayed the position covers
- * the time of the question. All times are of pgweir's own clock, read before a question is sent,
- * and no standby is asked after a write: a client that wrote until w reads from standbys that cover
- * a time after w. The time of a turn is read once, so a question with a later time was sent in a
- * later turn than the acknowledgement.
+ * the time of the question.
+ *
+ * Example. At 10.0 s pgweir asks the primary, which answers position 500. At 10.1 s a standby
+ * answers that it has replayed 520: its fresh_to is 10.0 s. A client whose last write was
+ * acknowledged at 9.9 s may read there. A client that wrote at 10.05 s may not: it waits for the
+ * next answers, or reads from the primary. No standby is asked because of a write.
+ *
+ * All times are of pgweir's own clock, read before a question is sent. The time of a turn is read
+ * once, so a question with a later time was sent in a later turn than the acknowledgement.
  *
  * The lag of a standby is the time of the last answer of the primary without the time that the
  * standby covers. It is 0 on an idle primary, and does not grow while the primary does not answer.
  *
- * Marks belong to one primary and one timeline. A standby whose timeline is not known to be the
- * timeline of the primary, or which does not follow it (pool/following.h), covers nothing. After a
- * restart a standby may show older data than before, so it covers nothing until it has answered
- * again.
+ * Marks belong to one primary and one timeline. A standby covers nothing if it does not follow the
+ * primary (pool/following.h), or if pgweir does not know that both have the same timeline. After a
+ * restart a standby may show older data than before: it covers nothing until its next answer.
  *
- * Invariant: place->fresh_to only grows, until the primary, the timeline or the life of the standby
- * changes.
+ * Invariant: place->fresh_to only grows, until the primary, the timeline or the incarnation of
+ * the standby changes.
  */
 #include "pool/freshness.h"
 

@@ -5,12 +5,14 @@
  * question was sent, so it is true at that time or later. A claim that is older than
  * roles_fresh_for() is unknown.
  *
- * The primary of a database is the only host of its list with a fresh claim to be the primary. Of
- * several, the host with the highest timeline is the primary, because a promotion begins a new
- * timeline; with equal timelines, none is. A host whose timeline is lower than the timeline of the
- * last primary is a primary of the past that has come back. The host is refused until the last
- * primary is known as a standby, or has been away for AWAY_LONG. Hosts with another system
- * identifier than the last primary belong to another cluster and are refused: see system_of().
+ * The primary of a database is the host of its list with a fresh claim to be the primary. If
+ * several hosts claim it, the one with the highest timeline is the primary, because a promotion
+ * begins a new timeline. With equal timelines there is no primary.
+ *
+ * A former primary may come back. Example: h1 is the primary in timeline 3 and loses its network,
+ * h2 is promoted in timeline 4, and h1 returns and still claims timeline 3. h1 is refused until h2
+ * is known as a standby, or has been away for AWAY_LONG. Hosts with another system identifier than
+ * the last primary belong to another cluster and are refused: see system_of().
  *
  * When a database gets another primary, all connections of the database to the old primary end at
  * once, in the middle of transactions too: what they wrote would be lost. Connections to a promoted
@@ -568,7 +570,7 @@ static void judge_held(const struct database *database)
 	}
 }
 
-/* Sets what each place and each pool suits. Returns whether this has changed. */
+/* Sets the targets of each place and each pool. Returns whether this has changed. */
 static bool set_suits(struct roles *roles, usec_t now)
 {
 	bool has_changed = false;

@@ -389,10 +389,10 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said,
 
 #define IS_MODE(modes) "l.mode OPERATOR(pg_catalog.=) ANY (ARRAY[" modes "])"
 
-/* Of STALE_SEQUENCES: asks for the OIDs of the sequences from which the client has drawn the last
-   value, and whether these are all sequences that it asks for. A sequence is locked until the end
-   of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE RESTART IDENTITY take
-   other locks, too. */
+/* While the values are stale (STALE_SEQUENCES): asks for the OIDs of the sequences from which the
+   client has drawn the last value, and whether these are all sequences that it asks for. A sequence
+   is locked until the end of the transaction that has called nextval; ALTER SEQUENCE and TRUNCATE
+   RESTART IDENTITY take other locks, too. */
 void session_values_prepare(struct server *s, struct client *c, const uint8_t *text, size_t size)
 {
 	struct bytes oids = BYTES_EMPTY, sql = BYTES_EMPTY;
