@@ -16,10 +16,10 @@ ODD = [("code", 2.0), ("tests", 3.5), ("documents", 2.0)]
 # Names that a check of test/names.py finds and that are still to be changed. Remove a name here when it is gone; add none.
 KNOWN = {
     "predicates with an effect": """
-        client_may_go_on is_at_rest list_is_empty name_is_unknown pg_frame_is_here  server_may_go_on
+        client_may_go_on is_at_rest list_is_empty name_is_unknown pg_frame_is_here server_may_go_on
         """,
     "functions without a result named as a statement": """
-        name_is_unknown 
+        name_is_unknown
         """,
     "struct tags defined twice": "",
     "prefixes of two enums": """

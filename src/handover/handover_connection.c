@@ -127,7 +127,7 @@ void listeners_decide(const struct world *w)
 			goes = goes &&
 			       client_itself_may_be_given(
 				       LIST_OBJECT(other, struct notify_client, node)->client);
-		l->fixed_targets = l->server && !goes;
+		l->stays = l->server && !goes;
 	}
 }
 
@@ -135,21 +135,22 @@ static bool listener_stays(const struct pool *pool)
 {
 	const struct notify_server *l = notify_server_of(pool);
 
-	return l && l->fixed_targets;
+	return l && l->stays;
 }
 
 bool handover_includes(struct peer *peer)
 {
 	const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
 	const struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
-	bool hears;
+	bool client_listens;
 
 	if (c)
 		return client_itself_may_be_given(c) &&
 		       !(c->pooled.listens && listener_stays(c->pooled.pool));
-	hears = s->pooled.link && !s->pooled.link->is_internal && s->pooled.link->listens;
+	client_listens = s->pooled.link && !s->pooled.link->is_internal && s->pooled.link->listens;
 	return server_itself_may_be_given(s) &&
-	       !((hears || s->pooled.state == SERVER_LISTENING) && listener_stays(s->pooled.pool));
+	       !((client_listens || s->pooled.state == SERVER_LISTENING) &&
+		 listener_stays(s->pooled.pool));
 }
 
 bool handover_is_calm(const struct world *w)

@@ -302,7 +302,7 @@ static struct notify_client *notify_client_get(struct client *c)
 	list_init(&h->due);
 	list_append(&l->clients, &h->node);
 	c->session->notify_client = h;
-	c->pooled.listens = c->pooled.listens = true;
+	c->pooled.listens = true;
 	c->pooled.pool->listening++;
 	return h;
 }
@@ -324,7 +324,7 @@ void notify_client_forget(struct client *c)
 	bytes_free(&h->pending);
 	mem_free(h);
 	c->session->notify_client = NULL;
-	c->pooled.listens = c->pooled.listens = false;
+	c->pooled.listens = false;
 	l->pool->listening--;
 	notify_server_work(l);
 }

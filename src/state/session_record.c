@@ -3,9 +3,9 @@
  * session of a server, and the channels for which the listener of a pool LISTENs.
  *
  * The new process trusts facts that the old process had proven (first_params, values_of,
- * tainted_by), and asks for dirty facts with the same questions. Other facts have the careful value:
- * the sources of functions are read again (STALE_SOURCES is not sent), a session has had errors
- * (has_failed), and each client may draw values of sequences (draws_now).
+ * tainted_by), and asks for dirty facts with the same questions. Other facts have the careful
+ * value: the sources of functions are read again (STALE_SOURCES is not sent), a session has had
+ * errors (has_failed), and each client may draw values of sequences (draws_now).
  */
 #include "state/session_record.h"
 

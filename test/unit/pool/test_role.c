@@ -296,7 +296,7 @@ TEST(hosts_suit_by_their_role)
 		usual(1);
 		client = join("d");
 		for (int i = 0; i < 3; i++)
-			CHECK_INT(roles->places[i].targets >> client->pooled.target & 1, targets[t].targets[i]);
+			CHECK_INT(roles->places[i].targets >> client->pooled.target & 1, targets[t].suits[i]);
 		host_note_failure(host[1], "refused", fake.now);
 		host_note_failure(host[2], "refused", fake.now);
 		roles_decide_due(fake.pools, fake.now);

@@ -185,7 +185,7 @@ TEST(statement_under_changed_parameters)
 	/* a statement made apart belongs to its maker only, and has its own name */
 	apart = statement_take(all, HERE, iso, BODY("SELECT 1"), true);
 	CHECK(apart != in_iso && strcmp(apart->end, in_iso->end) != 0 && !apart->known);
-	CHECK(is_private->is_private && !in_iso->is_private);
+	CHECK(apart->is_private && !in_iso->is_private);
 	CHECK(under(iso, in_iso));
 	CHECK(moved(apart, iso, in_iso));
 	CHECK(!moved(apart, none, apart));
