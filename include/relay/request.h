@@ -199,7 +199,7 @@ static inline void request_answered(struct client *c)
 	request_forget(r);
 	if (r->begin_is == BEGIN_SENT)
 		r->begin_is = BEGIN_ANSWERED;
-	r->repeat = server_of(c->pooled.link)->session.doubts ? REPEAT_BOUND : REPEAT_NOTHING;
+	r->repeat = server_of(c->pooled.link)->session.dirty ? REPEAT_BOUND : REPEAT_NOTHING;
 }
 /* A link begins, and nothing of an earlier link is true. */
 void request_begin_link_again(struct client *client);

@@ -473,7 +473,7 @@ static enum verdict close_named(const struct prepared_request *r, const struct s
 		n = NULL;
 		if (may_be_of_sql(r, use)) {
 			/* as DEALLOCATE does */
-			session_add_doubt(r->s, r->c->pooled.pins & PIN_STATEMENT);
+			session_set_dirty(r->s, r->c->pooled.pins & PIN_STATEMENT);
 			return prepared_forward(r);
 		}
 	} else {

@@ -499,7 +499,7 @@ static bool leave_standby(struct client *c, struct server *s)
 	struct request *r = c->request;
 
 	if ((r->begin_is != BEGIN_SENT && r->begin_is != BEGIN_ANSWERED) || s->task ||
-	    s->session.doubts || !retry_may_leave(c, s))
+	    s->session.dirty || !retry_may_leave(c, s))
 		return false;
 	pool_client_note_end(&c->pooled, c->peer.world->now);
 	/* the next server gets the BEGIN again, so that it executes the text in the same state */

@@ -182,7 +182,7 @@ static bool is_one_request(const struct bytes *request)
 
 bool retry_may_leave(const struct client *c, const struct server *s)
 {
-	return !(c->pooled.pins || c->hears || c->names_sql) && s->pooled.cancels == 0;
+	return !(c->pooled.pins || c->pooled.listens || c->names_sql) && s->pooled.cancels == 0;
 }
 
 /* Both directions are between two messages, and the client continues. */

@@ -77,9 +77,9 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (tag == TAG_SET && owner == OWED_TO_CLIENT)
 		prepared_parameters_changed(s, PARAMETERS_SET);
 	if (tag == TAG_DISCARD_ALL || tag == TAG_SET)
-		server_parameters_told(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
+		server_note_command(s, tag == TAG_DISCARD_ALL, owner == OWED_TO_CLIENT);
 	if (tag != TAG_NOTHING && owner == OWED_TO_CLIENT && !is_local)
-		session_state_told(s, tag,
+		session_note_command(s, tag,
 				   tag == TAG_DISCARD_ALL ||
 					   (tag == TAG_SET && f->size == TAG_RESET_SIZE));
 	/* texts may have another meaning until the transaction ends: the tables may be temporary */
@@ -345,7 +345,7 @@ enum verdict answer_look(struct server *s, const uint8_t *at, size_t n, struct p
 		/* the channel of a notification may decide whether the notification is forwarded */
 		if (f->type == PGS_NOTIFICATION &&
 		    (f->here < NOTIFIER ||
-		     (fits && (c ? c->hears : s->pooled.state == SERVER_LISTENING))))
+		     (fits && (c ? c->pooled.listens : s->pooled.state == SERVER_LISTENING))))
 			return VERDICT_MORE;
 		if (pg_tag_may_tell(f->type, f->size, TAG_ANY_SIZE) ||
 		    (s->task && s->task->reads_rows && fits))

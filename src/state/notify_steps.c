@@ -44,7 +44,7 @@ enum notify_move notify_client_move(struct server *s, struct client *c)
 	if (!l->server) {
 		/* the session must have no other state of the client than its channels */
 		if (notify_server_has_room(c->pooled.pool, 1) && s->pooled.cancels == 0 &&
-		    !s->session.unknown && !c->peer.world->pools->paused &&
+		    !s->session.stale && !c->peer.world->pools->paused &&
 		    pool_server_is_spent(&s->pooled, s->peer.world->now) == REASON_NONE)
 			return NOTIFY_MOVE_SERVER;
 		return NOTIFY_MOVE_NONE;
