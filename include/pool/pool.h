@@ -263,8 +263,8 @@ struct pool_client {
 	/* enum target, without TARGET_READ; enum reads: what standbys may execute for a client of
 	   the primary. Set by pool_client_set_target() */
 	uint8_t role : 4, reads : 2;
-	/* the host of its last read, host->incarnation; 0: none, or a primary that was not chosen for
-	   reads */
+	/* the host of its last read, host->incarnation; 0: none, or a primary that was not chosen
+	   for reads */
 	uint32_t read_incarnation;
 	/* end of its last transaction on a primary that may have written, and of its last read; 0:
 	   none */
