@@ -6,6 +6,7 @@ import pytest
 
 import language
 import names
+import writers
 
 # Percent of the sentences with words for people. A bound is what the tree has reached, and only goes down.
 PEOPLE = [("code", 1.0), ("tests", 1.0), ("documents", 0.4)]
@@ -105,6 +106,15 @@ def test_no_line_has_more_than_100_columns():
     wide = [f"{path.relative_to(names.TREE)}:{number}" for path in names.files("src/**/*.[ch]", "include/**/*.h")
             for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1) if len(line.expandtabs(8)) > 100]
     assert wide == []
+
+# Members of connections that three or more files write. The bound is what the tree has reached, and only goes down.
+SHARED_MEMBERS = 22
+
+def test_few_members_of_a_connection_have_many_writers():
+    found = writers.read()
+    assert len(found) > 150, "test/writers.py finds no assignments"
+    shared = writers.shared(found)
+    assert len(shared) <= SHARED_MEMBERS, "\n".join(f"{'.'.join(each)}: {', '.join(sorted(where))}" for each, where in sorted(shared.items()))
 
 def test_no_contract_refers_to_another_one():
     """"The same for a server": the reader has to find which other comment is meant, and what differs."""

@@ -122,7 +122,8 @@ struct client {
 	/* the query that runs (relay/duration.c); NULL: none, or unknown */
 	struct query_note *query;
 	usec_t login_since;		/* monotonic: when it connected */
-	/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	/* monotonic: last ReadyForQuery or request, for client_idle_timeout; written by
+	   client_note_activity() */
 	usec_t last_active;
 	/* Cancel requests only; written by cancel/cancel.c. */
 	struct server *cancel_target;	/* the server that executes the query */
@@ -164,6 +165,35 @@ static inline void client_set_reading(struct client *c, const char *value)
 {
 	c->reads_only = strcmp(value, "on") == 0;
 }
+
+/* The client has sent a request, or has got ReadyForQuery. */
+static inline void client_note_activity(struct client *c, usec_t now) { c->last_active = now; }
+/* A query or a transaction of the client has begun; 0: none runs. */
+static inline void client_query_began(struct client *c, usec_t now) { c->query_started = now; }
+static inline void client_transaction_began(struct client *c, usec_t now)
+{
+	c->transaction_started = now;
+}
+/* The client gets a ReadyForQuery. `next`: when its next query began; 0: all are answered. */
+static inline void client_ready_sent(struct client *c, bool in_transaction, usec_t next, usec_t now)
+{
+	c->query_started = next;
+	c->in_transaction = in_transaction;
+	c->last_active = now;
+}
+/* The client is in no transaction, without a ReadyForQuery that says so. */
+static inline void client_left_transaction(struct client *c)
+{
+	c->in_transaction = false;
+	c->transaction_started = 0;
+}
+/* The client connects, or sends a cancel request. */
+static inline void client_login_begins(struct client *c, usec_t now) { c->login_since = now; }
+/* A message of `size` bytes is received completely before it is handled; 0: the message has been
+   received. */
+static inline void client_collect(struct client *c, uint32_t size) { c->collects = size; }
+/* The client gets no other error for its end. */
+static inline void client_note_error_sent(struct client *c) { c->error_sent = true; }
 
 /* Creates a client for a socket received from another process, in world->peers.clients and in state
    STARTUP; the caller sets its id. NULL: no memory, and the socket is closed. */

@@ -77,6 +77,16 @@ static inline size_t gather_pass(struct gather *g, struct peer *peer, const uint
 	return size;
 }
 
+/* The first `size` bytes of the message are replaced: the rest passes. */
+static inline void peer_pass_some(struct peer *peer, size_t size)
+{
+	peer->passing -= (uint32_t)size;
+}
+/* The rest of the message has no receiver any more. */
+static inline void peer_drop_rest(struct peer *peer)
+{
+	peer->passing_dropped = peer->passing > 0;
+}
 /* Forwards or drops this message, header included, without looking at its body. */
 static inline void peer_begin_frame(struct peer *peer, const struct pg_frame *frame, bool dropped)
 {

@@ -78,7 +78,8 @@ struct peer {
 	/* FLOW_ bits; the socket is read exactly if it is 0. Written by flow_block() and
 	   flow_unblock() */
 	uint8_t blocked;
-	/* `held` may begin with complete messages: they are handled before the socket is read */
+	/* `held` may begin with complete messages: they are handled before the socket is read.
+	   Written by peer_hold_first(), peer_hold_last() and peer_hold_rest_of() */
 	bool held_first;
 	uint8_t fate;			/* enum peer_fate; written by peer_become() */
 	uint8_t end_reason;		/* enum close_reason; written by peer_end() */
@@ -94,6 +95,29 @@ struct peer {
 	char *end_detail;
 };
 
+/* The common part of a new connection, which is on no list yet. */
+static inline void peer_init(struct peer *peer, struct world *world, bool is_client)
+{
+	peer->world = world;
+	peer->is_client = is_client;
+	list_init(&peer->again);
+	list_init(&peer->node);
+}
+/* Puts the connection on the list of its kind: world->peers.clients or world->peers.servers. */
+void peer_enter(struct peer *peer);
+/* Gives the connection the next id. */
+void peer_number(struct peer *peer);
+/* The connection begins now: connected_at and request_at. */
+void peer_connected(struct peer *peer);
+/* A request of the client begins, or the server is assigned; `now_wall` is world->now_wall. */
+static inline void peer_requested(struct peer *peer, usec_t now_wall)
+{
+	peer->request_at = now_wall;
+}
+/* The connection is not read in this turn without an event. */
+static inline void peer_forget_again(struct peer *peer) { list_remove(&peer->again); }
+/* The connection is freed: it leaves its lists, and frees what it owns but the stream. */
+void peer_free(struct peer *peer);
 /* The only writer of peer->fate. Asserts that tbl/peer_fate.tbl allows the move. */
 void peer_become(struct peer *peer, enum peer_fate fate);
 /* Whether the connection, or the connection that it is linked to, is ending: its events are ignored
@@ -125,6 +149,13 @@ static inline void flow_block(struct peer *peer, unsigned bits)
 
 /* ---- held bytes ---- */
 
+/* The held bytes, if there are any, are handled before the socket is read. */
+static inline void peer_hold_first(struct peer *peer)
+{
+	peer->held_first = bytes_size(&peer->held) > 0;
+}
+/* The held bytes are the beginning of a message: the rest is read from the socket. */
+static inline void peer_hold_last(struct peer *peer) { peer->held_first = false; }
 /* Copies bytes to `held`, which must be empty. False: no memory. */
 bool peer_hold_rest(struct peer *peer, const uint8_t *rest, size_t size);
 static inline bool peer_hold(struct peer *peer, const uint8_t *rest, size_t size)
@@ -140,5 +171,33 @@ static inline size_t peer_unhold(struct peer *peer)
 {
 	return peer->held.data ? peer_unhold_some(peer) : 0;
 }
+/* peer_unhold() for bytes that may contain a secret: the memory that held them is wiped. */
+size_t peer_unhold_wiped(struct peer *peer);
+/* Appends bytes to the held ones. False: no memory, and held.failed is set. */
+bool peer_hold_more(struct peer *peer, const uint8_t *more, size_t size);
+/* Takes the held bytes for a walk in place; peer_hold_rest_of() or peer_hold_all() takes the rest
+   back. */
+static inline struct bytes peer_take_held(struct peer *peer)
+{
+	struct bytes all = peer->held;
+
+	peer->held = (struct bytes)BYTES_EMPTY;
+	return all;
+}
+/* Holds `all`, which the peer owns from now on, instead of the bytes that it holds. */
+void peer_hold_all(struct peer *peer, struct bytes all);
+/* Returns a place after the held bytes for `size` bytes, which are then read into it, and counted
+   by peer_hold_read(). NULL: no memory. */
+static inline uint8_t *peer_hold_reserve(struct peer *peer, size_t size)
+{
+	return bytes_reserve(&peer->held, size);
+}
+static inline void peer_hold_read(struct peer *peer, size_t size) { peer->held.end += size; }
+/* The first `used` held bytes were handled; or all of them, and may contain a secret. */
+static inline void peer_held_handled(struct peer *peer, size_t used)
+{
+	bytes_consume(&peer->held, used);
+}
+static inline void peer_wipe_held(struct peer *peer) { bytes_wipe(&peer->held); }
 
 #endif

@@ -135,7 +135,8 @@ struct server {
 	bool was_ended;
 	/* its last ErrorResponse was FATAL: the client knows why the connection ends */
 	bool said_fatal;
-	char status;			/* of the last ReadyForQuery: I, T or E */
+	/* of the last ReadyForQuery: I, T or E; written by server_status_received() */
+	char status;
 	uint8_t minor;			/* protocol version 3.minor */
 	uint8_t replication;		/* enum pg_replication: the kind of connection */
 	/* TLS begins without an SSLRequest, also for cancel requests */
@@ -168,6 +169,66 @@ static inline struct server *server_of(struct pool_server *p)
 	return LIST_OBJECT(p, struct server, pooled);
 }
 
+/* The status of the server is that of a ReadyForQuery: I, T or E. */
+static inline void server_status_received(struct server *s, char status) { s->status = status; }
+/* The server has sent an ErrorResponse. */
+static inline void server_error_received(struct server *s, bool is_fatal)
+{
+	s->session.has_failed = true;
+	s->said_fatal = is_fatal;
+}
+/* The server begins to work for a client or a look-up. */
+static inline void server_work_begins(struct server *s, usec_t now_wall)
+{
+	s->said_fatal = false;
+	peer_requested(&s->peer, now_wall);
+}
+/* The server gets a Sync: the next messages are in another batch. */
+static inline void server_sync_sent(struct server *s) { s->batch++; }
+/* The task of the server has received an ErrorResponse. */
+static inline void server_task_fails(struct server *s) { s->task_failed = true; }
+/* The unnamed statement of the server is that of this client from now on; 0: of an unknown one. */
+static inline void server_unnamed_to(struct server *s, uint64_t client) { s->unnamed_of = client; }
+/* The transaction of the client on the server may concern other sessions: CHANGES_ bits. */
+static inline void server_note_changes(struct server *s, unsigned changes)
+{
+	s->session.changes |= (uint8_t)changes;
+}
+/* The transaction is over: returns these bits, and clears them. */
+static inline unsigned server_take_changes(struct server *s)
+{
+	unsigned changes = s->session.changes;
+
+	s->session.changes = 0;
+	return changes;
+}
+/* Whether server_reset_query must run before the next use. */
+static inline void server_reset_to(struct server *s, bool is_needed) { s->needs_reset = is_needed; }
+/* Messages of the client may have changed the meaning of its later SQL texts. */
+static inline void server_doubt_meaning(struct server *s, bool may_have_changed)
+{
+	s->session.meaning_in_doubt |= may_have_changed;
+}
+/* The client leaves the server, and its doubts about the meaning of texts with it. */
+static inline void server_trust_meaning(struct server *s) { s->session.meaning_in_doubt = false; }
+/* A statement that may set a role, or change the meaning of texts, is prepared on the server. */
+static inline void server_note_prepared(struct server *s, bool sets_role, bool changes_meaning)
+{
+	s->session.roles_prepared |= sets_role;
+	s->session.meanings_prepared |= changes_meaning;
+}
+/* Values of sequences in the session are those of this client, of several (VALUES_MIXED) or, 0, of
+   none. */
+static inline void server_values_to(struct server *s, uint64_t client)
+{
+	s->session.values_of = client;
+}
+/* The next message of the client is a Query with a single SET (SET_ bits), or another one (0). */
+static inline void server_note_plain_set(struct server *s, unsigned set)
+{
+	s->session.plain_set = (uint8_t)set;
+}
+
 /* Creates a server connection in state LOGIN, with the start-up parameters of `client` unless NULL;
    backend/dial.c opens it. NULL: no memory. */
 struct server *server_new(struct pool *pool, struct world *world, bool is_cancel,
@@ -175,6 +236,11 @@ struct server *server_new(struct pool *pool, struct world *world, bool is_cancel
 /* Adds the server with its backend_pid to world->peers.by_backend_pid. False: no memory. The reap
    removes it. */
 bool server_enlist(struct server *server);
+/* Keeps process ID and secret of a BackendKeyData, which replace earlier ones. False: no memory. */
+bool server_key_received(struct server *server, uint32_t pid, const uint8_t *key, size_t size);
+/* Forgets what the server of an address has reported at its login, except its parameters: the next
+   address may lead to another server. */
+void server_forget_login(struct server *server);
 /* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets
    pooled.close_reason, because the session of the server is unknown then. */
 void server_parameter(struct server *server, const char *name, const char *value);

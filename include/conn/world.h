@@ -297,7 +297,7 @@ static inline void peer_post(struct peer *peer, enum peer_post what)
    of the client, and its socket is read again. */
 static inline void client_resume(struct client *c)
 {
-	c->peer.held_first = bytes_size(&c->peer.held) > 0;
+	peer_hold_first(&c->peer);
 	flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	peer_come_again(&c->peer);
 }

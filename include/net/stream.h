@@ -77,6 +77,8 @@ struct stream {
 	char *reason;			/* text of the last TLS error, owned */
 };
 
+/* A stream that is not open, in zeroed memory: stream_close() does nothing. */
+static inline void stream_init(struct stream *stream) { stream->fd = -1; }
 /* Takes ownership of a connected, non-blocking socket. Reading is on. False: no memory; the caller
    keeps the descriptor. */
 bool stream_open(struct stream *stream, struct event_base *base, int fd,

@@ -358,6 +358,12 @@ struct pool_ops {
 	bool (*yield)(struct pool *pool);
 };
 
+/* The server closes at its release, for this reason; REASON_NONE: it stays. */
+static inline void pool_server_close_later(struct pool_server *server, enum close_reason why)
+{
+	server->close_reason = (uint8_t)why;
+}
+
 struct pools {
 	const struct pool_ops *ops;
 	void *owner;				/* the world; room core sets and uses it */

@@ -285,7 +285,7 @@ static inline void prepared_note_settings(const struct client *c, struct server 
 		return;
 	/* no statement follows a semicolon at the end */
 	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || memchr(text, ';', size - 2))
-		s->session.meaning_in_doubt = meaning_is_configured(text, size);
+		server_doubt_meaning(s, meaning_is_configured(text, size));
 }
 
 /* ---- answers of servers: answer.c ---- */

@@ -82,7 +82,7 @@ void server_close_if_params_stay(struct server *server);
 static inline void role_query_sent(struct server *s, const uint8_t *text, size_t size)
 {
 	if (ledger_is_empty(&s->ledger))
-		s->session.plain_set = (uint8_t)set_query_keeps(text, size);
+		server_note_plain_set(s, set_query_keeps(text, size));
 }
 /* The answer with the tag SET is to a Query with a single SET LOCAL. */
 static inline bool server_set_is_local(const struct server *s)
@@ -98,8 +98,7 @@ static inline void role_parse_sent(struct server *s, const uint8_t *text, size_t
 	if (role_parse_surely_keeps(text, size))
 		return;
 	keeps = set_parse_keeps(text, size);
-	s->session.roles_prepared |= !(keeps & SET_KEEPS_ROLE);
-	s->session.meanings_prepared |= !(keeps & SET_KEEPS_MEANING);
+	server_note_prepared(s, !(keeps & SET_KEEPS_ROLE), !(keeps & SET_KEEPS_MEANING));
 }
 /* The server has reported the parameter `name` for its client. */
 void role_reported(struct server *server, const char *name);

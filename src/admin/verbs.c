@@ -462,7 +462,8 @@ static enum outcome run_SHUTDOWN(struct caller *caller, const struct command *co
 		how = text_equal_fold(command->name, "WAIT_FOR_SERVERS") ? DRAIN_WAIT_SERVERS
 									 : DRAIN_WAIT_CLIENTS;
 	log_command(caller, command);
-	caller->client->error_sent |= how == DRAIN_NOW;
+	if (how == DRAIN_NOW)
+		client_note_error_sent(caller->client);
 	control->shutdown(control->context, how);
 	return OUTCOME_DONE;
 }

@@ -325,7 +325,7 @@ static enum task_end on_lookup_query_done(struct server *s, bool failed)
 		return TASK_END_NOTHING;
 	}
 	/* the next client must not see changes of the session by a function of auth_query */
-	s->needs_reset = server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION);
+	server_reset_to(s, server_wants_reset(s, s->pooled.pool->allowed.mode == MODE_SESSION));
 	return TASK_END_RELEASE;
 }
 
@@ -358,9 +358,8 @@ void lookup_lent(struct server *s, struct pool_client *request)
 	/* parameters that a client has set and that cannot be reset would make every look-up
 	   fail */
 	if (params_others(s->params) > 0 && s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
-	s->said_fatal = false;
-	s->peer.request_at = w->now_wall;
+		pool_server_close_later(&s->pooled, REASON_PARAMS_UNKNOWN);
+	server_work_begins(s, w->now_wall);
 	l->answer = (struct authquery){ .user = l->user, .path = l->path };
 	log_debug("%s auth_query for user \"%s\"", server_text(s, who, sizeof(who)),
 		  printable_inside(l->user, user, sizeof(user)));
@@ -492,7 +491,7 @@ static bool lookup_take(struct server *s, const struct pg_frame *f)
 	}
 	if (result == AUTHQUERY_MORE)
 		return true;
-	s->status = 'I';
+	server_status_received(s, 'I');
 	if (result == AUTHQUERY_FAILED)
 		log_lookup(l, LEVEL_WARNING, "failed", l->answer.why);
 	else if (l->answer.is_unusable)
@@ -516,16 +515,13 @@ static bool lookup_take(struct server *s, const struct pg_frame *f)
 void lookup_read(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
-	size_t n = bytes_size(&s->peer.held);
+	size_t n = peer_unhold_wiped(&s->peer);
 	enum pg_verdict verdict = PG_MORE;
-	bool is_alive = true;
+	bool is_alive = true, is_held = true;
 	struct pg_frames in;
 	struct pg_frame f;
 	ssize_t r = 0;
 
-	if (n > 0)
-		memcpy(w->buffer, bytes_front(&s->peer.held), n);
-	bytes_wipe(&s->peer.held);
 	if (from_socket)
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 	if (r < 0) {
@@ -545,12 +541,12 @@ void lookup_read(struct server *s, bool from_socket)
 		is_alive = false;
 	}
 	if (is_alive)
-		bytes_append(&s->peer.held, w->buffer + n - in.left, in.left);
+		is_held = peer_hold_more(&s->peer, w->buffer + n - in.left, in.left);
 	/* the input may contain a secret */
 	mem_wipe(w->buffer, n);
 	if (!is_alive)
 		return;
-	if (s->peer.held.failed)
+	if (!is_held)
 		server_end(s, REASON_NO_MEMORY, NULL);
 	else if ((s->task != &task_lookup && in.left > 0) || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
@@ -732,7 +728,7 @@ void lookup_server_gone(struct server *s, enum close_reason why, const char *tex
 	struct list *node;
 
 	/* the input may contain a part of a secret */
-	bytes_wipe(&s->peer.held);
+	peer_wipe_held(&s->peer);
 	/* the connection was probably lost while the server was idle: asked again, ahead of the
 	   clients that arrived later */
 	if (why == REASON_SERVER_CRASHED && !l->answer.begun && s->pooled.opened < l->since) {

@@ -678,14 +678,10 @@ static void discard_login(struct server *s)
 	struct world *w = s->peer.world;
 
 	stream_close(&s->peer.stream);
-	bytes_wipe(&s->peer.held);
+	peer_wipe_held(&s->peer);
 	params_drop(w->params, &s->params);
 	s->params = params_none(w->params);
-	s->session.reported = 0;
-	mem_free(s->cancel_key);
-	s->cancel_key = NULL;
-	s->cancel_key_size = 0;
-	s->backend_pid = 0;
+	server_forget_login(s);
 	if (s->dial->request)
 		dns_cancel(&s->dial->request);
 	scram_prover_clear(&s->dial->scram);

@@ -42,7 +42,7 @@ void retire_servers(struct world *w, bool over_tcp, bool over_unix)
 
 		if (!s->pooled.is_cancel &&
 		    (s->peer.remote.family == AF_UNIX ? over_unix : over_tcp))
-			s->pooled.close_reason = REASON_OBSOLETE;
+			pool_server_close_later(&s->pooled, REASON_OBSOLETE);
 	}
 	retire_unused(w, true);
 }
@@ -74,7 +74,7 @@ static void retire_due(struct world *w)
 			if (s->pooled.is_cancel || s->pooled.close_reason != REASON_NONE ||
 			    !is_on_host_of(s->pooled.pool->database->conf, d->conf))
 				continue;
-			s->pooled.close_reason = REASON_OBSOLETE;
+			pool_server_close_later(&s->pooled, REASON_OBSOLETE);
 			count++;
 		}
 		log_info("ALTER ROLE or ALTER DATABASE: %d server connections are obsolete", count);
@@ -108,7 +108,7 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 		    strcmp(d->conf->dbname ? d->conf->dbname : d->name, name) != 0)
 			continue;
 		if (s->pooled.close_reason == REASON_NONE)
-			s->pooled.close_reason = REASON_OBSOLETE;
+			pool_server_close_later(&s->pooled, REASON_OBSOLETE);
 		if (is_unused(s, true))
 			server_end(s, REASON_OBSOLETE, NULL);
 	}
@@ -140,7 +140,7 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 			is_among = address_is_same_host(s->address, &now->addresses[i]);
 		if (is_among)
 			continue;
-		s->pooled.close_reason = REASON_OBSOLETE;
+		pool_server_close_later(&s->pooled, REASON_OBSOLETE);
 		count++;
 	}
 	if (count == 0)

@@ -183,21 +183,15 @@ static void negotiated(struct server *s, const struct pg_frame *f)
 static void backend_key(struct server *s, const struct pg_frame *f)
 {
 	struct pg_cursor c = pg_cursor_of(f->body, f->size);
+	uint32_t pid = pg_read_u32(&c);
 
-	s->backend_pid = pg_read_u32(&c);
 	/* the server chooses the size, in every version of the protocol */
 	if (c.bad || c.end - c.at < PG_KEY_LEAST || c.end - c.at > PG_KEY_MOST) {
 		server_end(s, REASON_SERVER_LOGIN_BROKEN, "malformed BackendKeyData");
 		return;
 	}
-	mem_free(s->cancel_key);
-	s->cancel_key_size = (size_t)(c.end - c.at);
-	s->cancel_key = mem_try(s->cancel_key_size);
-	if (!s->cancel_key) {
+	if (!server_key_received(s, pid, c.at, (size_t)(c.end - c.at)))
 		server_end(s, REASON_NO_MEMORY, NULL);
-		return;
-	}
-	memcpy(s->cancel_key, c.at, s->cancel_key_size);
 }
 
 /*
@@ -397,7 +391,7 @@ static void frame(struct server *s, const struct pg_frame *f)
 			server_end(s, REASON_SERVER_LOGIN_BROKEN, "ReadyForQuery out of order");
 			return;
 		}
-		s->status = 'I';
+		server_status_received(s, 'I');
 		dial_step_to(s->dial, DIAL_READY);
 		return;
 	case PGS_NEGOTIATION:
@@ -415,14 +409,11 @@ void server_login_read(struct server *s, bool from_socket)
 {
 	struct world *w = s->peer.world;
 	enum pg_verdict verdict = PG_MORE;
-	size_t n = bytes_size(&s->peer.held);
+	size_t n = peer_unhold_wiped(&s->peer);
 	struct pg_frames in;
 	struct pg_frame f;
 	ssize_t r = 0;
 
-	if (n > 0)
-		memcpy(w->buffer, bytes_front(&s->peer.held), n);
-	bytes_wipe(&s->peer.held);
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
@@ -454,8 +445,7 @@ void server_login_read(struct server *s, bool from_socket)
 		logged_in(s);
 	if (s->pooled.state == SERVER_DEAD || (s->dial && s->dial->step == DIAL_NEXT))
 		return;
-	bytes_append(&s->peer.held, in.at, in.left);
-	if (s->peer.held.failed) {
+	if (!peer_hold_more(&s->peer, in.at, in.left)) {
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return;
 	}

@@ -74,10 +74,8 @@ bool cancel_refuse_waiting(struct client *c)
 	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
 	/* a BEGIN that is held has begun a transaction for the client: see request_refused() */
-	if (!request_holds_begin(c)) {
-		c->in_transaction = false;
-		c->transaction_started = 0;
-	}
+	if (!request_holds_begin(c))
+		client_left_transaction(c);
 	/* in the extended protocol up to the Sync */
 	c->refused_until = *bytes_front(&c->peer.held);
 	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)

@@ -336,7 +336,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 	call = mem_try(sizeof(*call));
 	if (!call)
 		return false;
-	call->stream.fd = -1;
+	stream_init(&call->stream);
 	call->canceller = canceller;
 	call->line = line;
 	call->pid = request->cancel_pid;

@@ -170,8 +170,8 @@ static void take_request(struct world *w, const struct record *r)
 	canceller = fd >= 0 ? client_adopt(w, fd) : NULL;
 	if (!canceller)
 		return;
-	canceller->peer.id = ++w->peers.last_id;
-	canceller->login_since = w->now;
+	peer_number(&canceller->peer);
+	client_login_begins(canceller, w->now);
 	if (unpack_is_done(&in))
 		cancel_request(canceller, &request);
 	else

@@ -27,11 +27,8 @@ struct client *client_adopt(struct world *w, int fd)
 		close(fd);
 		return NULL;
 	}
-	c->peer.world = w;
-	c->peer.is_client = true;
-	list_init(&c->peer.again);
-	list_init(&c->peer.node);
-	list_append(&w->peers.clients, &c->peer.node);
+	peer_init(&c->peer, w, true);
+	peer_enter(&c->peer);
 	pool_client_init(w->pools, &c->pooled, w->now);
 	return c;
 }

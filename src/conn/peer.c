@@ -20,6 +20,28 @@ static const struct state_row fates[PEER_FATES] = {
 };
 #undef F
 
+void peer_enter(struct peer *peer)
+{
+	struct world_peers *all = &peer->world->peers;
+
+	list_append(peer->is_client ? &all->clients : &all->servers, &peer->node);
+}
+
+void peer_number(struct peer *peer) { peer->id = ++peer->world->peers.last_id; }
+
+void peer_connected(struct peer *peer)
+{
+	peer->connected_at = peer->request_at = peer->world->now_wall;
+}
+
+void peer_free(struct peer *peer)
+{
+	bytes_free(&peer->held);
+	list_remove(&peer->again);
+	list_remove(&peer->node);
+	mem_free(peer->end_detail);
+}
+
 void peer_become(struct peer *peer, enum peer_fate fate)
 {
 	peer->fate = state_move(fates, PEER_FATES, peer->fate, fate);
@@ -76,4 +98,26 @@ size_t peer_unhold_some(struct peer *peer)
 	memcpy(peer->world->buffer, bytes_front(&peer->held), size);
 	bytes_free(&peer->held);
 	return size;
+}
+
+size_t peer_unhold_wiped(struct peer *peer)
+{
+	size_t size = bytes_size(&peer->held);
+
+	if (size > 0)
+		memcpy(peer->world->buffer, bytes_front(&peer->held), size);
+	bytes_wipe(&peer->held);
+	return size;
+}
+
+bool peer_hold_more(struct peer *peer, const uint8_t *more, size_t size)
+{
+	bytes_append(&peer->held, more, size);
+	return !peer->held.failed;
+}
+
+void peer_hold_all(struct peer *peer, struct bytes all)
+{
+	bytes_free(&peer->held);
+	peer->held = all;
 }

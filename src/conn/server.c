@@ -27,11 +27,11 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 
 	if (!s)
 		return NULL;
-	s->peer.world = w;
-	s->peer.id = ++w->peers.last_id;
-	s->peer.connected_at = s->peer.request_at = w->now_wall;
-	s->peer.stream.fd = -1;
-	s->status = 'I';
+	peer_init(&s->peer, w, false);
+	peer_number(&s->peer);
+	peer_connected(&s->peer);
+	stream_init(&s->peer.stream);
+	server_status_received(s, 'I');
 	s->params = params_none(w->params);
 	/* In a pool that does not select servers by start-up parameters, the next client would get
 	   the parameters of this client. A server for session mode may be used by others later. */
@@ -41,9 +41,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
 	s->replication = client ? client->replication : 0;
 	ledger_clear(&s->ledger);
-	list_init(&s->peer.again);
-	list_init(&s->peer.node);
-	list_append(&w->peers.servers, &s->peer.node);
+	peer_enter(&s->peer);
 	pool_server_init(&s->pooled, pool, is_cancel, w->now);
 	return s;
 }
@@ -54,6 +52,26 @@ bool server_enlist(struct server *s)
 	HASH_ADD(by_backend_pid, s->peer.world->peers.by_backend_pid, backend_pid,
 		 sizeof(s->backend_pid), s);
 	return HASH_HAS(by_backend_pid, s);
+}
+
+bool server_key_received(struct server *s, uint32_t pid, const uint8_t *key, size_t size)
+{
+	s->backend_pid = pid;
+	mem_free(s->cancel_key);
+	s->cancel_key_size = size;
+	s->cancel_key = mem_try(size);
+	if (s->cancel_key)
+		memcpy(s->cancel_key, key, size);
+	return s->cancel_key != NULL;
+}
+
+void server_forget_login(struct server *s)
+{
+	s->session.reported = 0;
+	mem_free(s->cancel_key);
+	s->cancel_key = NULL;
+	s->cancel_key_size = 0;
+	s->backend_pid = 0;
 }
 
 void server_parameter(struct server *s, const char *name, const char *value)
@@ -70,7 +88,7 @@ void server_parameter(struct server *s, const char *name, const char *value)
 	if (set)
 		params_replace(w->params, &s->params, set);
 	else
-		s->pooled.close_reason = REASON_NO_MEMORY;
+		pool_server_close_later(&s->pooled, REASON_NO_MEMORY);
 }
 
 bool server_send(struct server *s, enum ledger_mark mark, const struct bytes *messages)
@@ -83,9 +101,9 @@ bool server_send(struct server *s, enum ledger_mark mark, const struct bytes *me
 		return false;
 	while (pg_frames_next(&all, PG_LENGTH_LIMIT, &f) == PG_OK) {
 		if (f.type == PGC_QUERY || (f.type == PGC_PARSE && f.body[0] == 0))
-			s->unnamed_of = 0;
+			server_unnamed_to(s, 0);
 		if (f.type == PGC_SYNC)
-			s->batch++;
+			server_sync_sent(s);
 		if (!ledger_sent_marked(&s->ledger, f.type, f.size > 0 ? f.body[0] : 0,
 					OWED_TO_POOLER, mark))
 			return false;

@@ -56,10 +56,9 @@ static bool waits_for_room(struct client *c)
 static void console_client_answer(struct client *c)
 {
 	struct world *w = c->peer.world;
-	struct bytes held = c->peer.held;
+	struct bytes held = peer_take_held(&c->peer);
 	struct pg_frames in = pg_frames_of(&held);
 
-	c->peer.held = (struct bytes)BYTES_EMPTY;
 	for (int messages = 0; messages < MESSAGES_MOST; messages++) {
 		struct pg_frame f;
 		enum pg_verdict verdict;
@@ -72,15 +71,15 @@ static void console_client_answer(struct client *c)
 			client_end_bad_header(c, in.at, in.left);
 		if (verdict != PG_OK)
 			break;
-		c->peer.request_at = w->now_wall;
-		c->last_active = w->now;
+		peer_requested(&c->peer, w->now_wall);
+		client_note_activity(c, w->now);
 		if (f.type == PGC_TERMINATE)
 			client_end(c, REASON_CLIENT_CLOSE, NULL);
 		else
 			w->console.ops->message(w->console.context, c, f.type, f.body, f.size);
 	}
 	bytes_consume(&held, bytes_size(&held) - in.left);
-	c->peer.held = held;
+	peer_hold_all(&c->peer, held);
 }
 
 void console_client_read(struct client *c, bool from_socket)
@@ -97,9 +96,7 @@ void console_client_read(struct client *c, bool from_socket)
 		return;
 	if (from_socket && may_be_read(c)) {
 		got = stream_read(&c->peer.stream, w->buffer, READ_BUFFER);
-		if (got > 0)
-			bytes_append(&c->peer.held, w->buffer, (size_t)got);
-		if (got < 0 || c->peer.held.failed)
+		if (got < 0 || (got > 0 && !peer_hold_more(&c->peer, w->buffer, (size_t)got)))
 			client_end(c, got < 0 ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
 		else if (may_go_on(c))
 			peer_come_again(&c->peer);

@@ -157,7 +157,7 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 	struct client *c = mem_try(sizeof(*c));
 
 	if (c)
-		c->peer.world = w;
+		peer_init(&c->peer, w, true);
 	if (!c || !login_begin(c) || !stream_open(&c->peer.stream, w->base, fd, &client_stream)) {
 		if (c)
 			login_free(c);
@@ -166,13 +166,11 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 		log_warning("out of memory: a new connection was closed");
 		return false;
 	}
-	c->peer.is_client = true;
-	c->peer.id = ++w->peers.last_id;
-	c->peer.connected_at = c->peer.request_at = w->now_wall;
-	c->last_active = c->login_since = w->now;
-	list_init(&c->peer.again);
-	list_init(&c->peer.node);
-	list_append(&w->peers.clients, &c->peer.node);
+	peer_number(&c->peer);
+	peer_connected(&c->peer);
+	client_login_begins(c, w->now);
+	client_note_activity(c, w->now);
+	peer_enter(&c->peer);
 	brief_address_of(&c->peer.remote, remote, port);
 	/* if the kernel does not tell the user of the peer, the peer must not count as root */
 	if (is_unix &&
@@ -282,7 +280,7 @@ static const struct stream_ops server_stream = {
 /* Reads a peer of world->peers.again. */
 static void dispatch_visit(struct peer *peer)
 {
-	list_remove(&peer->again);
+	peer_forget_again(peer);
 	world_set_current(peer->world, peer);
 	if (peer->is_client)
 		client_readable(LIST_OBJECT(peer, struct client, peer),

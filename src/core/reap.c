@@ -39,15 +39,6 @@
 
 #include <stdio.h>
 
-/* Releases the members that clients and servers share. The caller frees the struct. */
-static void release_peer(struct peer *peer)
-{
-	bytes_free(&peer->held);
-	list_remove(&peer->again);
-	list_remove(&peer->node);
-	mem_free(peer->end_detail);
-}
-
 /* ---- servers ---- */
 
 static void log_server(const struct server *s, enum close_reason why, const char *detail)
@@ -91,7 +82,7 @@ static void free_server(struct server *s)
 	mem_free(s->session.drawn);
 	session_question_forget(s);
 	session_functions_forget(s);
-	release_peer(&s->peer);
+	peer_free(&s->peer);
 	pool_mark(s->pooled.pool);
 	mem_free(s);
 }
@@ -158,7 +149,8 @@ static void reap_server(struct server *s)
 		   already, or in the middle of a message. */
 		ASSERT(peer_is_ending(&c->peer));
 		c->peer.end_reason = (uint8_t)retry_loss(c, s, c->peer.end_reason);
-		c->error_sent |= s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped);
+		if (s->said_fatal || (s->peer.passing > 0 && !s->peer.passing_dropped))
+			client_note_error_sent(c);
 		pool_unlink(&s->pooled, SERVER_DEAD, true, s->peer.world->now);
 	}
 	if (s->peer.fate == PEER_ENDS)
@@ -286,7 +278,7 @@ static void free_client(struct client *c)
 		pool_client_become(w->pools, &c->pooled, CLIENT_DEAD, w->now);
 	stream_close(&c->peer.stream);
 	if (c->login)
-		bytes_wipe(&c->peer.held);	/* it may contain a password */
+		peer_wipe_held(&c->peer);	/* it may contain a password */
 	login_free(c);
 	request_free(c);
 	client_address_leave(c);
@@ -297,7 +289,7 @@ static void free_client(struct client *c)
 	mem_free(c->query);
 	if (c->pooled.startup)
 		params_drop(w->params, &c->pooled.startup);
-	release_peer(&c->peer);
+	peer_free(&c->peer);
 	mem_free(c);
 }
 

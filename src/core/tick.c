@@ -262,7 +262,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		/* it is unknown whether the signal will still be sent, so the target is closed when
 		   it is released */
 		if (target)
-			target->pooled.close_reason = REASON_CONNECT_TIMEOUT;
+			pool_server_close_later(&target->pooled, REASON_CONNECT_TIMEOUT);
 		server_end(s, REASON_CONNECT_TIMEOUT, NULL);
 	}
 	if (!set->server_fast_close)

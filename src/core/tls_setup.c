@@ -176,7 +176,7 @@ bool tls_contexts_retire_changed(struct world *w, const struct tls_contexts *old
 
 			if (!s->pooled.is_cancel && s->peer.remote.family != AF_UNIX &&
 			    strcmp(s->pooled.pool->database->conf->name, now->name) == 0)
-				s->pooled.close_reason = REASON_OBSOLETE;
+				pool_server_close_later(&s->pooled, REASON_OBSOLETE);
 		}
 	}
 	return any;

@@ -167,7 +167,8 @@ void world_end_sessions(struct world *w, enum close_reason why, bool is_silent)
 	while (!list_is_empty(&w->peers.clients)) {
 		struct client *c = LIST_OBJECT(w->peers.clients.next, struct client, peer.node);
 
-		c->error_sent |= is_silent;
+		if (is_silent)
+			client_note_error_sent(c);
 		client_end(c, why, NULL);
 	}
 	world_reap(w);

@@ -159,6 +159,7 @@ static size_t room_for(const struct client *c)
 static bool receive(struct client *c, bool from_socket)
 {
 	uint8_t *buffer = c->peer.world->buffer;
+	bool has_memory;
 	ssize_t r = 0;
 
 	if (from_socket && room_for(c) == 0)
@@ -169,10 +170,10 @@ static bool receive(struct client *c, bool from_socket)
 		client_end(c, refusal_or(c, REASON_CLIENT_EOF), NULL);
 		return false;
 	}
-	bytes_append(&c->peer.held, buffer, (size_t)r);
+	has_memory = peer_hold_more(&c->peer, buffer, (size_t)r);
 	/* it may contain a password */
 	mem_wipe(buffer, (size_t)r);
-	if (c->peer.held.failed) {
+	if (!has_memory) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
@@ -230,7 +231,7 @@ void login_read(struct client *c, bool from_socket)
 	else if (!is_ours(c) && bytes_size(&c->peer.held) > 0)
 		peer_come_again(&c->peer);
 	else if (!is_ours(c))
-		bytes_free(&c->peer.held);		/* an idle client has no buffer */
+		peer_wipe_held(&c->peer);		/* an idle client has no buffer */
 	/* Continues to read when there is room, for the rest of early input or the end of the
 	   client. Without room no wake-up is requested: bytes that TLS has buffered would wake the
 	   client in each turn. */
@@ -344,7 +345,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 	if (notice && *notice)
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
 	pg_build(out, 'Z', "I", 1);
-	c->last_active = w->now;
+	client_note_activity(c, w->now);
 	if (!login_finish(c))
 		return false;
 	if (w->pools->suspended)

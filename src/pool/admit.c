@@ -122,7 +122,7 @@ static void leave_closed(const struct pool *pool)
 			if (is_free)
 				pool->pools->ops->drop(server, REASON_HOST_CLOSED);
 			else
-				server->close_reason = REASON_HOST_CLOSED;
+				pool_server_close_later(server, REASON_HOST_CLOSED);
 		}
 	}
 }

@@ -244,7 +244,7 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->is_watcher = false;
 	server->server_id = 0;
 	server->lent = false;
-	server->close_reason = REASON_NONE;
+	pool_server_close_later(server, REASON_NONE);
 	server->cancels = 0;
 	server->since = now;
 	server->opened = 0;

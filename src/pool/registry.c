@@ -632,7 +632,7 @@ static void pool_retire(struct pool *pool, enum close_reason idle_why, enum clos
 	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++) {
 		LIST_EACH(node, &pool->servers[busy[i]]) {
 			if (!server_at(node)->is_cancel)
-				server_at(node)->close_reason = (uint8_t)busy_why;
+				pool_server_close_later(server_at(node), busy_why);
 		}
 	}
 	if (logins_too)

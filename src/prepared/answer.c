@@ -93,7 +93,7 @@ static ALWAYS_INLINE void unnamed_ended(struct server *s, bool done)
 	if (done)
 		ps->unnamed_confirmed = true;
 	else if (ps->unnamed_in_flight == 0 && !ps->unnamed_confirmed)
-		s->unnamed_of = 0;
+		server_unnamed_to(s, 0);
 }
 
 static void describe_ended(struct server *s, struct client *c, const struct prepared_op *op,
@@ -116,7 +116,7 @@ static void describe_ended(struct server *s, struct client *c, const struct prep
 	types->differ = ps->types != (types->hash ? types->hash : hash_of_nothing());
 	if (!types->differ)
 		types->hash = ps->types;
-	s->unnamed_of = types->differ ? 0 : c->peer.id;
+	server_unnamed_to(s, types->differ ? 0 : c->peer.id);
 }
 
 /* The client received these types with an answer. The name may have been closed, and have another
@@ -346,7 +346,7 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 		if (prepared_answer_is_stale(f))
 			statement_retire(s->peer.world->statements, st);
 		else if (is_unknown && e && e->confirmed)
-			s->pooled.close_reason = REASON_STATEMENTS_UNKNOWN;
+			pool_server_close_later(&s->pooled, REASON_STATEMENTS_UNKNOWN);
 	}
 	build_renamed(&out, f, s->prepared, op, NULL);
 	return send_error(c, &out);
@@ -403,7 +403,7 @@ enum verdict prepared_answered(struct server *s, struct client *c, const struct 
 		if (s->ledger.mark_failed && op.kind == OP_UNNAMED && c)
 			c->prepared->has_confirmed_text = false;
 		if (s->ledger.mark_failed && op.kind == OP_UNNAMED_REPARSE)
-			s->unnamed_of = 0;
+			server_unnamed_to(s, 0);
 		op_ended(s, c, &op, !s->ledger.mark_failed);
 		if (s->ledger.mark_failed) {
 			if (c && !op.is_internal) {

@@ -200,7 +200,7 @@ void prepared_server_unpack(struct unpack *in, struct record_statements *all, st
 	}
 	for (count = unpack_count(in, ENTRY_PACKED); count > 0 && !in->bad; count--)
 		entry_unpack(in, all, ps);
-	s->unnamed_of = unpack_u64(in);
+	server_unnamed_to(s, unpack_u64(in));
 	ps->unnamed_number = unpack_u32(in);
 	ps->unnamed_in_flight = unpack_u32(in);
 	ps->unnamed_batch = unpack_u32(in);

@@ -281,7 +281,7 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 		return true;
 	if (!enter_inserted(r, PGC_SYNC, OP_BEFORE_SQL, NULL, NULL, true))
 		return false;
-	r->s->batch++;
+	server_sync_sent(r->s);
 	return true;
 }
 

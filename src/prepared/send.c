@@ -75,8 +75,7 @@ enum verdict prepared_forward(const struct prepared_request *r)
 	bool may_parse = r->f->type == PGC_PARSE &&
 			 (!r->s->ledger.skipping || ledger_may_surprise(&r->s->ledger));
 
-	r->s->session.roles_prepared |= may_parse;
-	r->s->session.meanings_prepared |= may_parse;
+	server_note_prepared(r->s, may_parse, may_parse);
 	return forward_entered(r);
 }
 
@@ -348,7 +347,7 @@ static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 	enum verdict verdict;
 	struct sql_plan plan;
 
-	r->s->session.meaning_in_doubt |= st->configures;
+	server_doubt_meaning(r->s, st->configures);
 	r->pc->deallocates |= st->deallocates;
 	if (st->reads_values)
 		return parse_values(r, n, st) ? VERDICT_PASS : VERDICT_NO_MEMORY;

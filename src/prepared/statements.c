@@ -142,7 +142,7 @@ void unnamed_parse_sent(struct client *c, struct server *s, bool had)
 	if (ps->unnamed_in_flight++ == 0)
 		ps->unnamed_confirmed = had;
 	ps->unnamed_batch = s->batch;
-	s->unnamed_of = c->peer.id;
+	server_unnamed_to(s, c->peer.id);
 	ps->unnamed_number = c->prepared->number;
 }
 
@@ -575,7 +575,7 @@ void prepared_parameters_changed(struct server *s, enum parameter_event event)
 		is_harmless = ledger_is_within_query(&s->ledger)
 				      ? s->session.plain_set & SET_KEEPS_MEANING
 				      : !s->session.meanings_prepared;
-		s->session.meaning_in_doubt |= !is_harmless || s->ledger.lost;
+		server_doubt_meaning(s, !is_harmless || s->ledger.lost);
 	}
 	if (!ps)
 		return;

@@ -144,12 +144,12 @@ static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server 
 		/* A Query that fails before it begins keeps the server's unnamed statement, maybe
 		   another client's, and does not make the server skip the next messages: the
 		   statement belongs to no client at once. */
-		s->unnamed_of = 0;
+		server_unnamed_to(s, 0);
 		return unnamed_change_sent(pc, s->prepared, OP_UNNAMED_QUERY, false, s->batch) &&
 		       ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
 	}
 	if (!s->ledger.skipping) {
-		s->unnamed_of = 0;
+		server_unnamed_to(s, 0);
 		pc->has_text = pc->has_confirmed_text = false;
 		/* an unnamed statement on another server is not this client's any more */
 		pc->number++;
@@ -162,7 +162,7 @@ bool prepared_send_query(struct client *c, struct server *s)
 	if (c->prepared)
 		return send_query_of_preparer(c, s);
 	if (!s->ledger.skipping)
-		s->unnamed_of = 0;
+		server_unnamed_to(s, 0);
 	return ledger_sent_query(&s->ledger);
 }
 
@@ -268,7 +268,7 @@ static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *
 		return request_wait(r);
 	if (!pc->has_text) {
 		/* no statement, or an unknown one: the server must report that it does not exist */
-		r->s->unnamed_of = 0;
+		server_unnamed_to(r->s, 0);
 		gather_copy(r->g, close, sizeof(close));
 		return ledger_sent(&r->s->ledger, PGC_CLOSE, PG_OF_STATEMENT, OWED_TO_POOLER)
 			       ? VERDICT_PASS
@@ -281,7 +281,7 @@ static NEVER_INLINE enum verdict restore_unnamed(const struct prepared_request *
 		return VERDICT_PASS;
 	/* wait for the types, because an execution with other types cannot be undone; until then
 	   the statement belongs to no client */
-	r->s->unnamed_of = 0;
+	server_unnamed_to(r->s, 0);
 	r->ps->unnamed_describing = true;
 	if (!request_describe_unnamed(r, OP_DESCRIBE))
 		return VERDICT_NO_MEMORY;

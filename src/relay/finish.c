@@ -74,9 +74,9 @@ static bool complete_copy_data(struct server *s, uint32_t lacks)
 
 void finish_begin(struct server *s, uint32_t lacks, bool has_terminated)
 {
-	s->peer.passing_dropped = s->peer.passing > 0;
-	s->session.plain_set = 0;
-	s->session.meaning_in_doubt = false;
+	peer_drop_rest(&s->peer);
+	server_note_plain_set(s, 0);
+	server_trust_meaning(s);
 	s->canceled_at = has_terminated ? NEVER : 0;
 	session_set_clean(s, UINT16_MAX);
 	flow_unblock(&s->peer, FLOW_ROOM | FLOW_READY);
@@ -114,7 +114,7 @@ static bool end_batch(struct server *s, bool has_failed)
 	bool sent;
 
 	if (has_failed) {
-		s->batch++;
+		server_sync_sent(s);
 		sent = ledger_sent_marked(&s->ledger, PGC_SYNC, 0, OWED_TO_POOLER, MARK_TASK) &&
 		       stream_write_bytes(&s->peer.stream, sync, sizeof(sync));
 	} else {
@@ -130,12 +130,12 @@ static bool end_batch(struct server *s, bool has_failed)
 /* The server is free: it is reset, closed, or goes to its pool. */
 static void finish(struct server *s)
 {
-	if (s->session.dirty)
-		s->needs_reset |= !server_has_lasting_query(s) && server_wants_reset(s, true);
-	if (s->session.dirty && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_STATE_STAYS;
-	session_set_clean(s, UINT16_MAX);
-	s->session.meaning_in_doubt = false;
+	if (s->session.doubts && !server_has_lasting_query(s) && server_wants_reset(s, true))
+		server_reset_to(s, true);
+	if (s->session.doubts && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
+		pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
+	session_clear_doubt(s, UINT16_MAX);
+	server_trust_meaning(s);
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;
 	s->pooled.pool->gone_kept++;

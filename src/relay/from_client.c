@@ -205,7 +205,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		if (verdict != VERDICT_PASS && verdict != VERDICT_SWALLOW)
 			break;
 		peer_begin_frame(&c->peer, &f, verdict == VERDICT_SWALLOW);
-		c->peer.passing -= (uint32_t)skip;
+		peer_pass_some(&c->peer, skip);
 		at += skip;
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
@@ -330,8 +330,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		flow_block(&c->peer, FLOW_HELD);
 		return;
 	}
-	to = bytes_reserve(&c->peer.held, held_most(c));
-	r = to ? stream_read(&c->peer.stream, to, held_most(c)) : STREAM_AGAIN;
+	to = peer_hold_reserve(&c->peer, a_little(c));
+	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
 	if (!to) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
@@ -345,8 +345,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		client_end(c, has_terminated ? REASON_CLIENT_CLOSE : REASON_CLIENT_EOF, NULL);
 		return;
 	}
-	c->peer.held.end += (size_t)r;
-	if (bytes_size(&c->peer.held) >= held_most(c))
+	peer_hold_read(&c->peer, (size_t)r);
+	if (bytes_size(&c->peer.held) >= a_little(c))
 		flow_block(&c->peer, FLOW_HELD);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);
@@ -418,17 +418,17 @@ static bool from_client_collect(struct client *c)
 			return false;
 		}
 		more = more < w->share.piece ? more : w->share.piece;
-		to = bytes_reserve(&c->peer.held, more);
+		to = peer_hold_reserve(&c->peer, more);
 		r = to ? stream_read(&c->peer.stream, to, more) : 0;
 		if (!to || r < 0) {
 			client_end(c, to ? REASON_CLIENT_EOF : REASON_NO_MEMORY, NULL);
 			return false;
 		}
-		c->peer.held.end += (size_t)r;
+		peer_hold_read(&c->peer, (size_t)r);
 		if (r == 0 || ((size_t)r < more && !stream_has_buffered(&c->peer.stream)))
 			return false;
 	}
-	c->collects = 0;
+	client_collect(c, 0);
 	return true;
 }
 
@@ -441,11 +441,10 @@ static NEVER_INLINE void from_client_pass_held(struct client *c, bool from_socke
 	/* the client is on the list `again`, and the turn reads it from there */
 	if (from_socket && !list_is_empty(&c->peer.again))
 		return;
-	c->peer.held_first = false;
+	peer_hold_last(&c->peer);
 	if (!from_client_collect(c))
 		return;
-	all = c->peer.held;
-	c->peer.held = (struct bytes)BYTES_EMPTY;
+	all = peer_take_held(&c->peer);
 	/* relay_pass_plain() does not continue the search of a text */
 	walk = session_is_searching(c)
 		       ? walk_client_frames(c, bytes_front(&all), 0, bytes_size(&all))
@@ -471,7 +470,10 @@ static NEVER_INLINE bool from_client_end_round(struct client *c, struct walk wal
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	c->peer.held_first = walk.verdict == VERDICT_LATER;
+	if (walk.verdict == VERDICT_LATER)
+		peer_hold_first(&c->peer);
+	else
+		peer_hold_last(&c->peer);
 	if (walk.verdict == VERDICT_BROKEN) {
 		relay_drain_server(c);
 		return false;

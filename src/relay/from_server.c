@@ -42,9 +42,8 @@
 /* The transaction is over: its changes are visible to other sessions. */
 static NEVER_INLINE void apply_changes(struct server *s)
 {
-	unsigned changes = s->session.changes;
+	unsigned changes = server_take_changes(s);
 
-	s->session.changes = 0;
 	read_definitions_changed(s->pooled.pool->database);
 	if (changes & CHANGES_MEANING) {
 		s->peer.world->meanings++;
@@ -75,10 +74,8 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 			duration_log(c, DURATION_QUERY, took);
 	}
 	/* all requests are answered; the ledger may still have a doubt after a COPY */
-	c->query_started = ledger_depth(&s->ledger) == 0 ? 0 : w->now;
-	c->in_transaction = s->status != 'I';
-	c->last_active = w->now;
-	s->session.plain_set = 0;
+	client_ready_sent(c, s->status != 'I', ledger_depth(&s->ledger) == 0 ? 0 : w->now, w->now);
+	server_note_plain_set(s, 0);
 	if (s->pooled.cancels > 0 && c->query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {
@@ -91,7 +88,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 			if (took >= w->queries.durations.transaction)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}
-		c->transaction_started = c->query_started;
+		client_transaction_began(c, c->query_started);
 		if (s->session.changes)
 			apply_changes(s);
 	}
@@ -122,7 +119,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 	if (size != 1 || !pg_is_status(*body) || c->pooled.listens ||
 	    s->pooled.pool->allowed.mode == MODE_STATEMENT || !ledger_passes(&s->ledger, PGS_READY))
 		return false;
-	s->status = (char)*body;
+	server_status_received(s, (char)*body);
 	client_ready(s, c);
 	return true;
 }
@@ -230,7 +227,7 @@ static NEVER_INLINE bool holds_ready(struct server *s, struct client *c)
 	/* answers to later messages of the client come after the ReadyForQuery */
 	if (!ledger_is_empty(&s->ledger)) {
 		flow_block(&s->peer, FLOW_READY);
-		list_remove(&s->peer.again);
+		peer_forget_again(&s->peer);
 	}
 	return true;
 }
@@ -467,7 +464,7 @@ static NEVER_INLINE void stop_at(struct server *s, enum verdict verdict)
 	/* a ReadyForQuery is held back, and precedes these bytes: POST_READY continues */
 	if (verdict == VERDICT_WAIT)
 		return;
-	s->peer.held_first = true;
+	peer_hold_first(&s->peer);
 	if (server_may_go_on(s))
 		peer_come_again(&s->peer);
 }
@@ -524,7 +521,7 @@ static ALWAYS_INLINE bool from_server_round_of(struct server *s, bool from_socke
 		stop_at(s, walk.verdict);
 		return false;
 	}
-	s->peer.held_first = false;
+	peer_hold_last(&s->peer);
 	return server_may_go_on(s) && from_socket &&
 	       ((size_t)r == room || stream_has_buffered(&s->peer.stream));
 }
@@ -541,10 +538,9 @@ static NEVER_INLINE void from_server_more_rounds(struct server *s)
 /* Walks the held bytes in place. */
 static NEVER_INLINE void from_server_pass_held(struct server *s)
 {
-	struct bytes all = s->peer.held;
+	struct bytes all = peer_take_held(&s->peer);
 	struct walk walk;
 
-	s->peer.held = (struct bytes)BYTES_EMPTY;
 	walk = walk_server(s, bytes_front(&all), bytes_size(&all));
 	if (walk.verdict == VERDICT_GONE)
 		bytes_free(&all);

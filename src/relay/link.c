@@ -56,15 +56,14 @@ bool link_begin(struct server *s, struct client *c)
 	if (pool_keeps_state(c->pooled.pool))
 		begin_state(s, c);
 	else
-		s->session.values_of = VALUES_MIXED;
+		server_values_to(s, VALUES_MIXED);
 	/* prepared statements of the client are then not recorded */
 	if (!c->shares_names) {
-		s->unnamed_of = 0;
-		s->session.roles_prepared = s->session.meanings_prepared = true;
+		server_unnamed_to(s, 0);
+		server_note_prepared(s, true, true);
 	}
-	s->peer.request_at = s->peer.world->now_wall;
-	s->said_fatal = false;
-	return (s->params == c->params && !s->session.stale) || bring_params(s, c);
+	server_work_begins(s, s->peer.world->now_wall);
+	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
 }
 
 /* ---- the pooler's own queries ---- */
@@ -137,7 +136,7 @@ static void send_ready(struct server *s, struct client *c)
 	if (stream_unsent(&c->peer.stream) > 0)
 		flow_block(&s->peer, FLOW_ROOM);
 	if (s->peer.blocked & FLOW_READY) {
-		s->peer.held_first = bytes_size(&s->peer.held) > 0;
+		peer_hold_first(&s->peer);
 		flow_unblock(&s->peer, FLOW_READY);
 		if (!(s->peer.blocked & FLOW_ROOM))
 			peer_come_again(&s->peer);
@@ -151,7 +150,7 @@ void link_posted(struct client *c, unsigned posted)
 	if (posted & POST_READY && s) {
 		send_ready(s, c);
 		release_if_over(s);
-		c->peer.held_first = bytes_size(&c->peer.held) > 0;
+		peer_hold_first(&c->peer);
 		flow_unblock(&c->peer, FLOW_ROOM | FLOW_ANSWERS | FLOW_HELD);
 	} else if (posted & POST_LINK && s && c->pooled.listens && server_is_clean(s)) {
 		release_if_over(s);

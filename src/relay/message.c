@@ -52,7 +52,7 @@ static ALWAYS_INLINE enum verdict want_server(struct client *c)
 	struct world *w = c->peer.world;
 	struct pool_server *lent;
 
-	c->peer.request_at = w->now_wall;
+	peer_requested(&c->peer, w->now_wall);
 	lent = pool_want(&c->pooled, w->now);
 	if (!lent)
 		return VERDICT_WAIT;
@@ -68,12 +68,12 @@ static ALWAYS_INLINE void count_request(struct client *c, uint8_t type, const ui
 	struct world *w = c->peer.world;
 
 	if (c->query_started == 0) {
-		c->query_started = w->now;
+		client_query_began(c, w->now);
 		if (w->queries.durations.texts)
 			duration_note_text(c, type, body, here);
 	}
 	if (c->transaction_started == 0)
-		c->transaction_started = w->now;
+		client_transaction_began(c, w->now);
 }
 
 /* The client is refused until its next Sync or the end of its Query: see
@@ -299,7 +299,8 @@ static enum verdict take_SYNC(struct client *c, struct server *s, const struct p
 {
 	enum verdict verdict = take_REQUEST(c, s, f, g, skip);
 
-	s->batch += verdict == VERDICT_PASS;
+	if (verdict == VERDICT_PASS)
+		server_sync_sent(s);
 	return verdict;
 }
 
@@ -377,7 +378,7 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 		   suffice */
 		if (f->type == PGC_PARSE && f->here > 0 && f->body[0] != 0 &&
 		    f->size + PG_HEADER > READ_BUFFER)
-			c->collects = f->size + PG_HEADER;
+			client_collect(c, f->size + PG_HEADER);
 	}
 	return verdict;
 }
@@ -635,7 +636,7 @@ static ALWAYS_INLINE enum verdict pass_SYNC(struct client *c, struct server *s, 
 	(void)c, (void)body, (void)size;
 	if (!ledger_sent_plain(&s->ledger, type))
 		return VERDICT_MORE;
-	s->batch++;
+	server_sync_sent(s);
 	return VERDICT_PASS;
 }
 

@@ -192,16 +192,16 @@ static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool 
 	flow_unblock(&s->peer, FLOW_ROOM);
 	/* cancel requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->last_client_pid = c->cancel_pid;
-	s->needs_reset = is_reset;
-	session_set_clean(s, UINT16_MAX);
+	s->told_pid = c->cancel_pid;
+	server_reset_to(s, is_reset);
+	session_clear_doubt(s, UINT16_MAX);
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;
 	if (c->prepared) {
 		c->prepared->unnamed_types.in_doubt |= s->session.meaning_in_doubt;
 		prepared_client_trim(c);
 	}
-	s->session.meaning_in_doubt = false;
+	server_trust_meaning(s);
 }
 
 /* RELEASE_RETURN, RELEASE_RESET, RELEASE_CLOSE: the server is clean. After RELEASE_CLOSE it is idle
@@ -214,7 +214,8 @@ static ALWAYS_INLINE void give_back(struct server *s, struct client *c, enum rel
 	/* the reason, such as PAUSE, may be over before the cancel requests are, and the session is
 	   not reset */
 	if (what == RELEASE_CLOSE && s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = pool_server_is_spent(&s->pooled, s->peer.world->now);
+		pool_server_close_later(&s->pooled,
+					pool_server_is_spent(&s->pooled, s->peer.world->now));
 	release_part(s, c, what == RELEASE_RESET);
 	next = server_next_state(s);
 	pool_unlink(&s->pooled, next, client_ends, s->peer.world->now);
@@ -492,15 +493,15 @@ void release_ended_client(struct server *s)
 	}
 	peer_become(&s->peer, PEER_STAYS);
 	if (view.leaves_state && !view.needs_reset && s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_STATE_STAYS;
+		pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
 	if (release.what == RELEASE_SETTLE) {
 		release_part(s, c, view.needs_reset);
 		pool_unlink(&s->pooled, SERVER_TESTED, true, s->peer.world->now);
 		if (!s->task)
 			server_run(s, &task_barrier, "");
 	} else if (release.what == RELEASE_FINISH) {
-		s->last_client_pid = c->cancel_pid;
-		s->needs_reset = view.needs_reset;
+		s->told_pid = c->cancel_pid;
+		server_reset_to(s, view.needs_reset);
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
 		finish_begin(s, view.in_message ? c->peer.passing : 0,
 			     c->peer.end_reason == REASON_CLIENT_CLOSE);
@@ -508,7 +509,8 @@ void release_ended_client(struct server *s)
 		give_back(s, c, release.what, true);
 	}
 	/* an event of the server may have been ignored */
-	s->peer.held_first |= release.what == RELEASE_FINISH && bytes_size(&s->peer.held) > 0;
+	if (release.what == RELEASE_FINISH && bytes_size(&s->peer.held) > 0)
+		peer_hold_first(&s->peer);
 	if (bytes_size(&s->peer.held) > 0 || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
 }

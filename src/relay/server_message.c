@@ -60,7 +60,7 @@ static void client_parameter(struct server *s, const char *name, const char *val
 	if (set)
 		params_replace(w->params, &c->params, set);
 	else
-		s->pooled.close_reason = REASON_NO_MEMORY;
+		pool_server_close_later(&s->pooled, REASON_NO_MEMORY);
 }
 
 /* A complete CommandComplete with a tag that may concern pgweir. */
@@ -86,8 +86,8 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	if (owner == OWED_TO_CLIENT &&
 	    (pg_tag_changes_meaning(tag) || tag == TAG_CREATE || tag == TAG_CODE ||
 	     tag == TAG_DISCARD || tag == TAG_DISCARD_ALL)) {
-		s->session.meaning_in_doubt = true;
-		s->session.changes |= CHANGES_TABLES;
+		server_doubt_meaning(s, true);
+		server_note_changes(s, CHANGES_TABLES);
 	}
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);
@@ -95,10 +95,10 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 		   server has parsed */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
-			s->session.changes |= CHANGES_MEANING;
+			server_note_changes(s, CHANGES_MEANING);
 		}
 		if (tag == TAG_ALTER_SESSIONS)
-			s->session.changes |= CHANGES_SESSIONS;
+			server_note_changes(s, CHANGES_SESSIONS);
 	}
 }
 
@@ -166,7 +166,7 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 		/* BEGIN was cancelled, for example. The server executes the request after it
 		   outside of a transaction, and the client would get two answers. */
 		if (f->type == PGS_READY || (f->type == PGS_ERROR && !s->said_fatal)) {
-			s->pooled.close_reason = REASON_OUTCOME_UNKNOWN;
+			pool_server_close_later(&s->pooled, REASON_OUTCOME_UNKNOWN);
 			return VERDICT_INVALID;
 		}
 		break;

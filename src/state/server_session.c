@@ -132,7 +132,7 @@ bool server_close_if_reset(struct server *s)
 	if (!server_has_lasting_query(s))
 		return false;
 	if (s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_STATE_STAYS;
+		pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
 	return true;
 }
 
@@ -156,7 +156,7 @@ void server_close_if_params_stay(struct server *s)
 			 s->pooled.pool->allowed.mode != MODE_SESSION);
 	}
 	if (stays)
-		s->pooled.close_reason = REASON_PARAMS_UNKNOWN;
+		pool_server_close_later(&s->pooled, REASON_PARAMS_UNKNOWN);
 }
 
 /* ---- tainted and stale sessions ---- */
@@ -188,7 +188,7 @@ static void close_with_stale_role(struct server *s)
 {
 	if (s->session.stale & STALE_ROLE && !s->session.role && connect_query_of(s) &&
 	    s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
+		pool_server_close_later(&s->pooled, REASON_ROLE_UNKNOWN);
 }
 
 static void set_role_stale(struct server *s)
@@ -221,8 +221,8 @@ void server_note_command(struct server *s, bool discarded, bool for_client)
 	if (discarded || may_change)
 		s->session.set_there = 0;
 	if (discarded) {
-		s->session.values_of = 0;
-		session_set_known(s, STALE_ROLE);
+		server_values_to(s, 0);
+		session_set_known(s, UNKNOWN_ROLE);
 		/* DISCARD ALL restores the values of the login, not of connect_query */
 		if (s->session.role)
 			set_role_stale(s);
@@ -241,7 +241,7 @@ void server_note_command(struct server *s, bool discarded, bool for_client)
 		keeps_role = ledger_is_within_query(&s->ledger)
 				     ? s->session.plain_set & SET_KEEPS_ROLE
 				     : !s->session.roles_prepared;
-		s->session.plain_set = 0;
+		server_note_plain_set(s, 0);
 		if (!keeps_role || s->ledger.lost)
 			set_role_stale(s);
 	}
@@ -466,7 +466,7 @@ static enum task_end connect_query_done(struct server *s, bool failed)
 static enum task_end reset_done(struct server *s, bool failed)
 {
 	(void)failed;
-	s->needs_reset = false;
+	server_reset_to(s, false);
 	/* the operator sets this role between clients */
 	if (strcasestr(s->peer.world->conf->settings.server_reset_query, "role") ||
 	    strcasestr(s->peer.world->conf->settings.server_reset_query, "authorization"))

@@ -129,9 +129,9 @@ static bool expect_params(struct server *s, struct client *c)
 	params_replace(w->params, &s->params, expected);
 	if (s->session.stale & STALE_SESSION)
 		server_note_reset(s, c);
-	if (s->session.stale & (STALE_SEQUENCES | STALE_SESSION))
-		s->session.values_of = c->peer.id;
-	has_channels = s->session.stale & STALE_CHANNELS;
+	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
+		server_values_to(s, c->peer.id);
+	has_channels = s->session.unknown & UNKNOWN_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
 	session_set_known(s, c->pooled.pins ? ~(unsigned)STALE_ROLE : UINT8_MAX);
 	if (has_channels)
@@ -163,8 +163,8 @@ static enum task_end refuse_params(struct server *s, struct client *c)
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		return TASK_END_PARTED;
 	}
-	if (s->session.stale & STALE_ROLE && s->pooled.close_reason == REASON_NONE)
-		s->pooled.close_reason = REASON_ROLE_UNKNOWN;
+	if (s->session.unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
+		pool_server_close_later(&s->pooled, REASON_ROLE_UNKNOWN);
 	if (params_others(c->params) > 0 && s->task_words)
 		said = printable_text(s->task_words, words, sizeof(words));
 	snprintf(detail, sizeof(detail), "%s %s", strlen(sqlstate) == 5 ? sqlstate : "08P01", said);
@@ -215,7 +215,8 @@ static enum task_end encoding_done(struct server *s, bool failed)
 /* A row without columns: the session has statements of SQL's PREPARE (see `reset`). */
 static void params_row(struct server *s, const struct pg_frame *row)
 {
-	s->task_failed |= row->size == sizeof(uint16_t);
+	if (row->size == sizeof(uint16_t))
+		server_task_fails(s);
 }
 
 const struct server_task task_params = {

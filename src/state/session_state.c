@@ -240,8 +240,8 @@ void session_note_prepared(struct server *s, struct client *c)
 	if (calls & CALLS_ANYTHING)
 		server_note_tainted(s, c->peer.id);
 	if (calls & CALLS_DEFINES)
-		s->session.changes |= CHANGES_FUNCTIONS;
-	session_set_dirty(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
+		server_note_changes(s, CHANGES_FUNCTIONS);
+	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
 }
 
 static void forget_progress(struct client *c)
@@ -485,10 +485,10 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 			"origin, a replication slot, pg_backup_start or LOAD");
 		/* nothing undoes the effect for another client */
 		if (s->pooled.close_reason == REASON_NONE)
-			s->pooled.close_reason = REASON_STATE_STAYS;
+			pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
 	}
 	if (said & TEXT_ANY_EFFECT)
-		s->session.changes |= CHANGES_FUNCTIONS;
+		server_note_changes(s, CHANGES_FUNCTIONS);
 	if (is_unproven)
 		server_note_tainted(s, c->peer.id);
 	if (of != TEXT_OF_QUERY || said & TEXT_PREPARES)
@@ -641,8 +641,8 @@ void session_note_command(struct server *s, enum pg_tag tag, bool is_reset)
 		notify_client_forget(c);
 	if (tag == TAG_CODE) {
 		s->notifies |= !list_is_empty(&c->peer.world->notify.listeners);
-		s->session.changes |= CHANGES_FUNCTIONS;
-		server_note_tainted(s, c->peer.id);
+		server_note_changes(s, CHANGES_FUNCTIONS);
+		server_note_unproven(s, c->peer.id);
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		session_values_forget(s, c);

@@ -81,9 +81,9 @@ void session_values_begin(struct server *s, struct client *c, bool keeps_state)
 			s->session.drawn = NULL;
 		}
 		if (reads && s->session.values_of != 0)
-			session_set_stale(s, STALE_SEQUENCES);
-		s->session.values_of = s->session.values_of == 0 && keeps_state ? c->peer.id
-										: VALUES_MIXED;
+			session_set_unknown(s, UNKNOWN_SEQUENCES);
+		server_values_to(s, s->session.values_of == 0 && keeps_state ? c->peer.id
+									     : VALUES_MIXED);
 	}
 	if (keeps_state &&
 	    (state->draws || (reads && state->fills) || (state->values && state->unnamed_fills)))
@@ -460,8 +460,8 @@ static void own_values(struct server *s)
 {
 	mem_free(s->session.drawn);
 	s->session.drawn = NULL;
-	session_set_known(s, STALE_SEQUENCES);
-	s->session.values_of = client_of(s->pooled.link)->peer.id;
+	session_set_known(s, UNKNOWN_SEQUENCES);
+	server_values_to(s, client_of(s->pooled.link)->peer.id);
 }
 
 /* An open transaction is not a failure. An error of task_drawn ends the client's transaction, and
@@ -550,8 +550,8 @@ void session_values_forget(struct server *s, struct client *c)
 {
 	struct client_session *state = c->session;
 
-	s->session.values_of = c->peer.id;
-	session_set_known(s, STALE_SEQUENCES);
+	server_values_to(s, c->peer.id);
+	session_set_known(s, UNKNOWN_SEQUENCES);
 	if (state->values)
 		state->values->count = 0;
 	/* a later message of the pipeline, or a later statement of the Query, may have drawn or
