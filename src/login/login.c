@@ -561,7 +561,9 @@ void login_pack(struct bytes *out, const struct client *c)
 
 void login_unpack(struct unpack *in, struct client *c)
 {
-	c->login_since = c->last_active = c->pooled.since = unpack_i64(in);
+	c->pooled.since = unpack_i64(in);
+	client_login_begins(c, c->pooled.since);
+	client_note_activity(c, c->pooled.since);
 	in->bad |= !login_begin(c);
 	if (in->bad)
 		return;
