@@ -108,7 +108,7 @@ def test_no_line_has_more_than_100_columns():
     assert wide == []
 
 # Members of connections that three or more files write. The bound is what the tree has reached, and only goes down.
-SHARED_MEMBERS = 23
+SHARED_MEMBERS = 11
 
 def test_few_members_of_a_connection_have_many_writers():
     found = writers.read()

@@ -517,7 +517,7 @@ void lookup_read(struct server *s, bool from_socket)
 	struct world *w = s->peer.world;
 	size_t n = peer_unhold_wiped(&s->peer);
 	enum pg_verdict verdict = PG_MORE;
-	bool is_alive = true, is_held = true;
+	bool is_alive = true, is_kept = true;
 	struct pg_frames in;
 	struct pg_frame f;
 	ssize_t r = 0;
@@ -541,12 +541,12 @@ void lookup_read(struct server *s, bool from_socket)
 		is_alive = false;
 	}
 	if (is_alive)
-		is_held = peer_hold_more(&s->peer, w->buffer + n - in.left, in.left);
+		is_kept = peer_hold_more(&s->peer, w->buffer + n - in.left, in.left);
 	/* the input may contain a secret */
 	mem_wipe(w->buffer, n);
 	if (!is_alive)
 		return;
-	if (!is_held)
+	if (!is_kept)
 		server_end(s, REASON_NO_MEMORY, NULL);
 	else if ((s->task != &task_lookup && in.left > 0) || stream_has_buffered(&s->peer.stream))
 		peer_come_again(&s->peer);
