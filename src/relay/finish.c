@@ -130,11 +130,11 @@ static bool end_batch(struct server *s, bool has_failed)
 /* The server is free: it is reset, closed, or goes to its pool. */
 static void finish(struct server *s)
 {
-	if (s->session.doubts && !server_has_lasting_query(s) && server_wants_reset(s, true))
+	if (s->session.dirty && !server_has_lasting_query(s) && server_wants_reset(s, true))
 		server_reset_to(s, true);
-	if (s->session.doubts && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
+	if (s->session.dirty && !s->needs_reset && s->pooled.close_reason == REASON_NONE)
 		pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	server_trust_meaning(s);
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;

@@ -330,8 +330,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		flow_block(&c->peer, FLOW_HELD);
 		return;
 	}
-	to = peer_hold_reserve(&c->peer, a_little(c));
-	r = to ? stream_read(&c->peer.stream, to, a_little(c)) : STREAM_AGAIN;
+	to = peer_hold_reserve(&c->peer, held_most(c));
+	r = to ? stream_read(&c->peer.stream, to, held_most(c)) : STREAM_AGAIN;
 	if (!to) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
@@ -346,7 +346,7 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		return;
 	}
 	peer_hold_read(&c->peer, (size_t)r);
-	if (bytes_size(&c->peer.held) >= a_little(c))
+	if (bytes_size(&c->peer.held) >= held_most(c))
 		flow_block(&c->peer, FLOW_HELD);
 	else if (stream_has_buffered(&c->peer.stream))
 		peer_come_again(&c->peer);

@@ -63,7 +63,7 @@ bool link_begin(struct server *s, struct client *c)
 		server_note_prepared(s, true, true);
 	}
 	server_work_begins(s, s->peer.world->now_wall);
-	return (s->params == c->params && !s->session.unknown) || bring_params(s, c);
+	return (s->params == c->params && !s->session.stale) || bring_params(s, c);
 }
 
 /* ---- the pooler's own queries ---- */

@@ -192,9 +192,9 @@ static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool 
 	flow_unblock(&s->peer, FLOW_ROOM);
 	/* cancel requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->told_pid = c->cancel_pid;
+	s->last_client_pid = c->cancel_pid;
 	server_reset_to(s, is_reset);
-	session_clear_doubt(s, UINT16_MAX);
+	session_set_clean(s, UINT16_MAX);
 	if (s->notifies)
 		s->notified = ++s->peer.world->notify.releases;
 	if (c->prepared) {
@@ -500,7 +500,7 @@ void release_ended_client(struct server *s)
 		if (!s->task)
 			server_run(s, &task_barrier, "");
 	} else if (release.what == RELEASE_FINISH) {
-		s->told_pid = c->cancel_pid;
+		s->last_client_pid = c->cancel_pid;
 		server_reset_to(s, view.needs_reset);
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
 		finish_begin(s, view.in_message ? c->peer.passing : 0,

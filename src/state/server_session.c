@@ -222,7 +222,7 @@ void server_note_command(struct server *s, bool discarded, bool for_client)
 		s->session.set_there = 0;
 	if (discarded) {
 		server_values_to(s, 0);
-		session_set_known(s, UNKNOWN_ROLE);
+		session_set_known(s, STALE_ROLE);
 		/* DISCARD ALL restores the values of the login, not of connect_query */
 		if (s->session.role)
 			set_role_stale(s);

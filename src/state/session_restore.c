@@ -129,9 +129,9 @@ static bool expect_params(struct server *s, struct client *c)
 	params_replace(w->params, &s->params, expected);
 	if (s->session.stale & STALE_SESSION)
 		server_note_reset(s, c);
-	if (s->session.unknown & (UNKNOWN_SEQUENCES | UNKNOWN_SESSION))
+	if (s->session.stale & (STALE_SEQUENCES | STALE_SESSION))
 		server_values_to(s, c->peer.id);
-	has_channels = s->session.unknown & UNKNOWN_CHANNELS;
+	has_channels = s->session.stale & STALE_CHANNELS;
 	/* in the middle of a link, in which the client may have set a role */
 	session_set_known(s, c->pooled.pins ? ~(unsigned)STALE_ROLE : UINT8_MAX);
 	if (has_channels)
@@ -163,7 +163,7 @@ static enum task_end refuse_params(struct server *s, struct client *c)
 		server_end_leaving(s, REASON_PARAMS_UNKNOWN, false);
 		return TASK_END_PARTED;
 	}
-	if (s->session.unknown & UNKNOWN_ROLE && s->pooled.close_reason == REASON_NONE)
+	if (s->session.stale & STALE_ROLE && s->pooled.close_reason == REASON_NONE)
 		pool_server_close_later(&s->pooled, REASON_ROLE_UNKNOWN);
 	if (params_others(c->params) > 0 && s->task_words)
 		said = printable_text(s->task_words, words, sizeof(words));

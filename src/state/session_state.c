@@ -241,7 +241,7 @@ void session_note_prepared(struct server *s, struct client *c)
 		server_note_tainted(s, c->peer.id);
 	if (calls & CALLS_DEFINES)
 		server_note_changes(s, CHANGES_FUNCTIONS);
-	session_add_doubt(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
+	session_set_dirty(s, calls & ~(unsigned)(CALLS_ANYTHING | CALLS_DEFINES));
 }
 
 static void forget_progress(struct client *c)
@@ -642,7 +642,7 @@ void session_note_command(struct server *s, enum pg_tag tag, bool is_reset)
 	if (tag == TAG_CODE) {
 		s->notifies |= !list_is_empty(&c->peer.world->notify.listeners);
 		server_note_changes(s, CHANGES_FUNCTIONS);
-		server_note_unproven(s, c->peer.id);
+		server_note_tainted(s, c->peer.id);
 	}
 	if (tag == TAG_DISCARD_ALL || tag == TAG_DISCARD_SEQUENCES)
 		session_values_forget(s, c);

@@ -81,7 +81,7 @@ void session_values_begin(struct server *s, struct client *c, bool keeps_state)
 			s->session.drawn = NULL;
 		}
 		if (reads && s->session.values_of != 0)
-			session_set_unknown(s, UNKNOWN_SEQUENCES);
+			session_set_stale(s, STALE_SEQUENCES);
 		server_values_to(s, s->session.values_of == 0 && keeps_state ? c->peer.id
 									     : VALUES_MIXED);
 	}
@@ -460,7 +460,7 @@ static void own_values(struct server *s)
 {
 	mem_free(s->session.drawn);
 	s->session.drawn = NULL;
-	session_set_known(s, UNKNOWN_SEQUENCES);
+	session_set_known(s, STALE_SEQUENCES);
 	server_values_to(s, client_of(s->pooled.link)->peer.id);
 }
 
@@ -551,7 +551,7 @@ void session_values_forget(struct server *s, struct client *c)
 	struct client_session *state = c->session;
 
 	server_values_to(s, c->peer.id);
-	session_set_known(s, UNKNOWN_SEQUENCES);
+	session_set_known(s, STALE_SEQUENCES);
 	if (state->values)
 		state->values->count = 0;
 	/* a later message of the pipeline, or a later statement of the Query, may have drawn or
