@@ -2,10 +2,7 @@
 Leaks that the sanitizers' check at exit cannot see: the optimised binary, as installed, under valgrind's memcheck, after thousands of connections
 that ended in every way.
 """
-import os
 import ssl
-
-import pytest
 
 from support import messages as m
 from support.instruments import fast_binary
@@ -41,7 +38,6 @@ def visit_over_tls(weir, context):
     client.close()
 
 
-@pytest.mark.skipif("PGWEIR_FAST" not in os.environ, reason="PGWEIR_FAST names no binary without sanitizers")
 def test_no_leaks_after_many_connections(scene, authority):
     fake = scene.mini(tls=authority.server_context(), method="scram", password="app-secret")
     weir = scene.weir(fake, kind=Checked, pool_mode="transaction", default_pool_size=2, auth_type="scram-sha-256",
