@@ -204,6 +204,48 @@ def test_calls_lead_down(build):
     assert not faults, "\n".join(sorted(faults))
 
 
+# The most files of a room that call each other in a circle. A room with a larger circle has its number of today here, which only goes down.
+CIRCLE = 3
+LARGER_CIRCLES = {"backend": 4, "relay": 4, "state": 5, "web": 4}
+
+
+def circles(edges):
+    """The largest sets of files of which each reaches each other one by calls, as sorted lists. `edges`: pairs (caller, callee)."""
+    callees = {}
+    for caller, callee in edges:
+        callees.setdefault(caller, set()).add(callee)
+
+    def reached(file):
+        seen, todo = set(), [file]
+        while todo:
+            new = callees.get(todo.pop(), set()) - seen
+            seen |= new
+            todo += new
+        return seen
+
+    reach = {file: reached(file) for file in callees}
+    found = {tuple(sorted(other for other in reach[file] if file in reach.get(other, ()))) for file in reach if file in reach[file]}
+    return sorted((list(each) for each in found), key=len)
+
+
+def test_circles_are_found():
+    assert circles([("a", "b"), ("b", "c")]) == []
+    assert circles([("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("e", "d")]) == [["d", "e"], ["a", "b", "c"]]
+
+
+def test_circles_of_files_are_small(build):
+    """Files that call each other in a circle can only be read together: a lower file keeps the data, and an upper one decides."""
+    found = calls(build)
+    for room in ROOMS:
+        inside = {(caller[1], callee[1]): names for (caller, callee), names in found.items() if caller[0] == callee[0] == room}
+        largest = (circles(inside) or [[]])[-1]
+        most = LARGER_CIRCLES.get(room, CIRCLE)
+        links = ["%s.c needs %s of %s.c" % (pair[0], ", ".join(sorted(names)), pair[1])
+                 for pair, names in sorted(inside.items()) if set(pair) <= set(largest)]
+        assert len(largest) <= most, "%s: %d files in a circle\n%s" % (room, len(largest), "\n".join(links))
+        assert room not in LARGER_CIRCLES or len(largest) == most, "%s: lower its number to %d" % (room, len(largest))
+
+
 def test_the_document_has_the_steps_of_the_turn():
     """doc/architecture.md and the first comment of src/main/turn.c name the same steps, in the same order."""
     with open(os.path.join(TOP, "src/main/turn.c"), encoding="utf-8") as f:

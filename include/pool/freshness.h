@@ -51,6 +51,9 @@ bool role_place_is_late(const struct roles *roles, const struct role_place *plac
 /* The databases with this name on these servers share *roles->written. False: no memory. */
 bool roles_hold_written(struct roles *roles, usec_t now);
 void written_drop(struct pools *pools, struct written **written);	/* *written may be NULL */
+/* Another process has handed the client over: its writes and reads until now are unknown, and count
+   as made now. */
+void pool_client_note_adopted(struct pool_client *client, usec_t now);
 /* Returns the time that a standby must cover for the client; 0: any standby is fresh enough. */
 usec_t pool_client_needs(const struct pool_client *client, const struct host *standby);
 

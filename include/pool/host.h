@@ -92,7 +92,7 @@ struct host {
 	uint64_t recalls;
 	uint64_t stale_reads;		/* reads for which the host was not fresh enough */
 	uint64_t changes;		/* of the claim */
-	bool is_disabled, is_drained;	/* by an administrator; written by admit.c */
+	bool is_disabled, is_drained;	/* by an administrator; written by admit.c, closed.c */
 	bool has_answered;		/* a question for its role */
 	/* a login has changed the claim: timeline and system identifier are not known yet */
 	bool is_reported;

@@ -47,6 +47,19 @@ static inline bool server_drop(struct pool_server *server, enum close_reason why
 	return server->state == SERVER_DEAD;
 }
 
+/* The client is a cancel request that waits for a connection, or has one. */
+static inline bool client_is_canceller(unsigned state)
+{
+	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
+}
+/* No client, no server, no cancel request. */
+static inline bool pool_is_empty(const struct pool *pool)
+{
+	return pool_clients(pool) == 0 && pool->live == 0 && pool->apart_logins == 0 &&
+	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0 &&
+	       pool->server_count[SERVER_WATCHING] == 0;
+}
+
 /* Paused by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close. */
 static inline bool pool_is_paused(const struct pool *pool)
 {
@@ -68,9 +81,6 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 	return now - (client->since > stopped_until ? client->since : stopped_until);
 }
 
-/* The host gives the pool no server, so that the client should use another host. */
-bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
-
 /* Puts the pool on a list of the pools that a limit keeps from opening servers, or removes it. */
 static inline void list_shortage(struct pool *pool, struct list *all, struct list *node,
 				 bool is_short)
@@ -91,6 +101,12 @@ static inline bool pool_is_for_internal(const struct pool *pool)
 {
 	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
+
+/* Returns how many servers can still serve a client: servers without a close_reason, also those
+   that log in if `with_logins`. */
+int pool_count_usable(const struct pool *pool, bool with_logins);
+/* The host gives the pool no server, so that the client should use another host. */
+bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
 
 /* host.c */
 /* Whether no host of the pool has room for another server of this pool, also because other pools
@@ -116,7 +132,7 @@ void hosts_count(const struct pools *pools);
 /* closes idle servers of hosts that exceed max_host_connections */
 void hosts_maintain(struct pools *pools);
 
-/* admit.c */
+/* closed.c */
 /* The host was just made: a DRAIN may concern it. */
 void host_admit(struct host *host);
 
@@ -137,9 +153,25 @@ struct pool_allowance pool_allowance_of(const struct pool *pool);
 /* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to
    it. */
 void database_register(struct database *database);
+/* Returns the database of this name, also if it was removed, or NULL. */
+struct database *database_by_name(struct pools *pools, const char *name);
+/* Removes the user, which has no pool and no client, from the table, and frees it. */
+void user_free(struct pools *pools, struct user *user);
+/* Removes the pool, which is unused, from all tables and lists, and frees it. */
+void pool_free(struct pool *pool);
+
+/* databases.c */
 /* Frees pools, automatic and removed databases and users that nothing has used for long enough. */
-void registry_sweep(struct pools *pools, usec_t now);
+void pools_sweep(struct pools *pools, usec_t now);
+
+/* commands.c */
 /* Closes the servers without a client, as PAUSE does. */
 void pool_close_idle(struct pool *pool);
+/* Closes every client and server of the pool; a linked pair is closed together. */
+void pool_kill(struct pool *pool, enum close_reason why);
+/* Closes unused servers at once with `idle_why`, and with `logins_too` servers that log in. Marks
+   the others with `busy_why`: they close when they are released, and logins after one second. */
+void pool_retire(struct pool *pool, enum close_reason idle_why, enum close_reason busy_why,
+		 bool logins_too);
 
 #endif

@@ -96,10 +96,30 @@ static inline bool is_same_server(const struct host *a, const struct host *b)
 	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id &&
 	       a->evidence.system_id == b->evidence.system_id;
 }
-/* Used by role_source.c. */
+
+/* role_place.c */
+/* Returns the place of the host, or NULL if it is not in the list. */
+struct role_place *role_place_of(const struct roles *roles, const struct host *host);
+/* Makes the places from the configuration: a name with several addresses is several hosts. NULL: no
+   memory. */
+struct role_place *role_places_of(const struct database *database, unsigned *count);
 void role_places_free(struct role_place *places, unsigned count);
 /* Replaces the list; hosts in both lists keep their state. */
 void roles_set_places(struct roles *roles, struct role_place *places, unsigned count);
+/* Whether the host is in the list of the database. */
+bool roles_list(const struct database *database, const struct host *host);
+/* Sets pool->targets and pool->fresh_to. Returns whether more or fewer clients may use the
+   pool. */
+bool pool_set_targets(struct pool *pool);
+#define TARGET_BIT(target) (1u << (target))
+/* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
+struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);
+/* Returns the pool of the database and user of `pool` at the host with this key; "": the pool whose
+   clients wait for a host. NULL: no memory. */
+struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now);
+
+/* role_evidence.c */
+/* The database decides at the end of the turn. */
 void roles_set_due(struct roles *roles);
 
 /* After a RELOAD: the clients of the database aim at the roles of the new configuration, and
@@ -159,8 +179,6 @@ void roles_decide_due(struct pools *pools, usec_t now);
 void roles_find_rivals(struct roles *roles);
 /* Keeps host->rivals. */
 void role_place_set_rival(struct role_place *place, bool is_rival);
-/* Whether the host is in the list of the database. */
-bool roles_list(const struct database *database, const struct host *host);
 /* How old evidence may be. */
 usec_t roles_fresh_for(const struct pools *pools);
 
@@ -177,10 +195,5 @@ bool pool_client_reroute(struct pool_client *client, usec_t now);
 /* Takes the reads back that run on silent and closed hosts, if other hosts suit their clients
    (ops->recall). */
 void roles_recall_reads(struct roles *roles, usec_t now);
-/* Returns the pool at this host of the database and user of `pool`. NULL: no memory. */
-struct pool *pool_at_host(struct pool *pool, struct host *host, usec_t now);
-/* Returns the pool of the database and user of `pool` at the host with this key; "": the pool whose
-   clients wait for a host. NULL: no memory. */
-struct pool *pool_at_key(struct pool *pool, const char *key, usec_t now);
 
 #endif

@@ -15,6 +15,7 @@
 #include "core/diagnosis.h"
 #include "pg/build.h"
 #include "pool/admit.h"
+#include "pool/closed.h"
 #include "show/show.h"
 
 #include <stdlib.h>

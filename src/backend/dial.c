@@ -34,7 +34,7 @@
 #include "base/state.h"
 #include "base/text.h"
 #include "pg/build.h"
-#include "pool/admit.h"
+#include "pool/closed.h"
 
 #include <openssl/err.h>
 #include <errno.h>

@@ -1,110 +1,24 @@
 /*
- * DISABLE HOST, ENABLE HOST and DRAIN HOST: which hosts are closed to which databases.
+ * DISABLE HOST and ENABLE HOST, and what happens when a host is closed to a database or opened.
  *
  * A host that is closed to a database gets no new transaction and no new connection of it. Idle
  * connections and logins end at once, busy connections when their clients release them. The
  * connection that asks for the role of the host stays. pgweir never opens a host by itself.
  *
  * Invariant: a disabled host has a reference of its own, so that it stays disabled while no
- * database lists it. is_drained follows pools->drains, and has_closed_hosts tells whether a host is
- * disabled or drained.
+ * database lists it.
  */
 #include "pool/admit.h"
 
 #include "base/log.h"
+#include "pool/closed.h"
 #include "pool/drain.h"
 #include "pool/inside.h"
 #include "pool/role.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* ---- names ---- */
-
-bool host_is_named(const struct host *host, const char *name)
-{
-	size_t size = (size_t)(strrchr(host->key, ':') - host->key);
-
-	return strcmp(host->key, name) == 0 ||
-	       (strlen(name) == size && memcmp(host->key, name, size) == 0);
-}
-
-static bool is_listed_in(const struct pools *pools, const struct conf_database *conf,
-			 const char *name)
-{
-	bool is_listed = false;
-
-	for (unsigned i = 0; i < conf->host_count; i++) {
-		const char *host = host_name(pools, &conf->hosts[i]);
-		size_t size = strlen(host);
-
-		is_listed |= strncmp(host, name, size) == 0 &&
-			     (!name[size] ||
-			      (name[size] == ':' && atoi(name + size + 1) == conf->hosts[i].port));
-	}
-	return is_listed;
-}
-
-bool host_is_listed(const struct pools *pools, const struct database *database, const char *name)
-{
-	if (database)
-		return !database->is_console && is_listed_in(pools, database->conf, name);
-	for (database = pools->databases; database; database = database->hh.next) {
-		if (!database->is_console && is_listed_in(pools, database->conf, name))
-			return true;
-	}
-	/* Patroni has named it, or it stays disabled when no database lists it any more */
-	for (const struct host *host = pools->hosts; host; host = host->hh.next) {
-		if ((host->role_users > 0 || host->is_disabled) && host_is_named(host, name))
-			return true;
-	}
-	return pools->conf->fallback && is_listed_in(pools, pools->conf->fallback, name);
-}
-
 /* ---- closed hosts ---- */
-
-static bool is_drained(const struct host *host)
-{
-	LIST_EACH(node, &host->pools->drains) {
-		const struct drain *drain = LIST_OBJECT(node, struct drain, node);
-
-		if (drain->of == DRAIN_OF_HOST && host_is_named(host, drain->name))
-			return true;
-	}
-	return false;
-}
-
-void host_admit(struct host *host)
-{
-	host->is_drained = is_drained(host);
-	host->pools->has_closed_hosts |= host->is_drained || host->is_disabled;
-}
-
-/* Whether the place in the list is a host that is closed to the database. */
-static bool is_closed(const struct database *database, const struct conf_host *conf)
-{
-	const char *name = host_name(database->pools, conf);
-	size_t size = strlen(name);
-
-	for (const struct host *host = database->pools->hosts; host; host = host->hh.next) {
-		if (host->port == conf->port && strncmp(host->key, name, size) == 0 &&
-		    strrchr(host->key, ':') == host->key + size)
-			return host_is_closed_to(host, database);
-	}
-	return false;
-}
-
-bool hosts_are_closed(const struct database *database)
-{
-	const struct roles *roles = database->roles;
-	bool are_closed = database->pools->has_closed_hosts && !database->is_console;
-	unsigned count = roles ? roles->count : database->conf->host_count;
-
-	for (unsigned i = 0; are_closed && i < count; i++)
-		are_closed = roles ? host_is_closed_to(roles->places[i].host, database)
-				   : is_closed(database, &database->conf->hosts[i]);
-	return are_closed && count > 0;
-}
 
 /* Ends the free connections of the pool to closed hosts, and marks the others. */
 static void leave_closed(const struct pool *pool)

@@ -28,7 +28,7 @@
  * the first byte of their answer, and sends them to another host.
  */
 #include "base/log.h"
-#include "pool/admit.h"
+#include "pool/closed.h"
 #include "pool/freshness.h"
 #include "pool/inside.h"
 #include "pool/role.h"

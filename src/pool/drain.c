@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "pool/admit.h"
+#include "pool/closed.h"
 
 #include <stdio.h>
 #include <string.h>

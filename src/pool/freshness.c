@@ -228,14 +228,11 @@ void pool_client_note_end(struct pool_client *client, usec_t now)
 	}
 }
 
-bool pool_client_adopt(struct pool_client *client, usec_t now)
+void pool_client_note_adopted(struct pool_client *client, usec_t now)
 {
-	if (!pool_client_set_target(client, now))
-		return false;
 	client->read_at = now;
 	if (client->target == TARGET_PRIMARY || client->target == TARGET_READ_WRITE)
 		client->wrote_at = client->pool->database->roles->written->at = now;
-	return true;
 }
 
 /*

@@ -28,7 +28,7 @@
 
 #include "base/inline.h"
 #include "base/mem.h"
-#include "pool/admit.h"
+#include "pool/closed.h"
 #include "pool/inside.h"
 #include "pool/role.h"
 

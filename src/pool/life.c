@@ -1,6 +1,5 @@
 /*
- * The states of clients and servers: every move, the counts that depend on it, and the invariants
- * of the room as code.
+ * The states of clients and servers: every move, and the counts that depend on it.
  *
  * An object is on exactly one list: the list of its state in its pool, or for a client without a
  * pool, the list of unauthenticated clients. Every count is the length of a list or a sum of such
@@ -32,19 +31,6 @@ const struct state_row server_state_rows[SERVER_STATES] = {
 #undef SERVER_STATE
 };
 #undef S
-
-static bool is_cancel_state(unsigned state)
-{
-	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
-}
-
-/* No client, no server, no cancel request. */
-static bool pool_is_empty(const struct pool *pool)
-{
-	return pool_clients(pool) == 0 && pool->live == 0 && pool->apart_logins == 0 &&
-	       pool->server_count[SERVER_ACTIVE_CANCEL] == 0 &&
-	       pool->server_count[SERVER_WATCHING] == 0;
-}
 
 /* Updates idle_since after a change: 0 if the pool is in use, otherwise the time since when it is
    not. The sweep does the same for databases. */
@@ -151,7 +137,7 @@ void pool_client_move(struct pool_client *client, struct pool *pool, usec_t now)
 static void client_uncount(struct pools *pools, struct pool_client *client, unsigned was,
 			   usec_t now)
 {
-	if (!is_cancel_state(was) && !client->is_internal)
+	if (!client_is_canceller(was) && !client->is_internal)
 		pools->clients--;
 	if (client->counted) {
 		client->counted = false;
@@ -191,7 +177,7 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 		return;
 	}
 	client_enlist(pools, client);
-	if (is_cancel_state(state) && !is_cancel_state(was))
+	if (client_is_canceller(state) && !client_is_canceller(was))
 		pools->clients--;
 	/* A client that begins to wait needs a verdict. */
 	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN ||
@@ -437,6 +423,31 @@ void pool_server_refused(const struct pool_server *server)
 					    !client_at(node)->dedicated;
 }
 
+int pool_count_usable(const struct pool *pool, bool with_logins)
+{
+	int count = 0;
+
+	for (int state = 0; state < SERVER_STATES; state++) {
+		if (state == SERVER_LISTENING || (state == SERVER_LOGIN && !with_logins))
+			continue;
+		LIST_EACH(node, &pool->servers[state])
+			count += !server_is_apart(server_at(node)) &&
+				 server_at(node)->close_reason == REASON_NONE;
+	}
+	return count;
+}
+
+bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now)
+{
+	bool waits = client->state == CLIENT_WAITING || client->state == CLIENT_WAITING_LOGIN;
+	usec_t since = now - pool->login_failed_at;
+
+	/* a client that waits tries each host once, even if server_login_retry is 0 */
+	return pool->login_failed && pool_count_usable(pool, true) == 0 &&
+	       (since < pool->pools->conf->settings.server_login_retry || since <= 0 ||
+		(waits && pool->login_failed_at >= client->since));
+}
+
 void pool_login_forgiven(struct pool *pool)
 {
 	LIST_EACH(node, &pool->clients[CLIENT_WAITING])
@@ -534,214 +545,4 @@ const char *pool_pins_text(const struct pool *pool, char *buf)
 	if (pool->server_count[SERVER_LISTENING] > 0)
 		append(buf, used, "; one listens for all");
 	return buf;
-}
-
-/* ---- the invariants ---- */
-
-/*
- * Every count is recomputed from the lists, and every link is checked from both ends. Called at the
- * end of a turn: within a turn, a client that is ending may be ACTIVE without a server.
- */
-
-static void check_client(const struct pool *pool, const struct pool_client *client, int state)
-{
-	ASSERT(client->state == state && state != CLIENT_DEAD);
-	ASSERT(client->pool == pool);
-	ASSERT(client->counted == (client->login_user != NULL));
-	if (client->link)
-		ASSERT(client->link->link == client && client->link->pool == pool);
-	else
-		ASSERT(client->pins == 0);
-	if (state == CLIENT_ACTIVE && !(pool && pool->database->is_console))
-		ASSERT(client->link);
-	if (state != CLIENT_ACTIVE && state != CLIENT_ACTIVE_CANCEL)
-		ASSERT(!client->link);
-}
-
-static void life_check_server(const struct pool *pool, const struct pool_server *server, int state)
-{
-	ASSERT(server->state == state && state != SERVER_DEAD);
-	ASSERT(server->pool == pool);
-	ASSERT(server->close_reason < REASONS);
-	if (server->link)
-		ASSERT(server->link->link == server);
-	if (server->is_cancel) {
-		ASSERT(state == SERVER_LOGIN || state == SERVER_ACTIVE_CANCEL);
-		return;
-	}
-	ASSERT(state != SERVER_ACTIVE_CANCEL);
-	ASSERT((server->link != NULL) == (state == SERVER_ACTIVE));
-	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
-}
-
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal,
-		       int *held)
-{
-	struct pool_allowance now = pool_allowance_of(pool);
-	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
-	int dedicated = 0, pinned = 0, internal_requests = 0, apart_logins = 0, live = 0;
-
-	ASSERT(pool->pools == pools);
-	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) +
-		 !list_is_empty(&pool->held_by_host);
-	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user &&
-	       pool->key.host == pool->host);
-	ASSERT(pool->is_plain ==
-		       (!pool->host && !pool->reads_sequences && !pool->database->roles) &&
-	       (pool->parent == pool) == !pool->host);
-	ASSERT(now.mode == pool->allowed.mode && now.link == pool->allowed.link &&
-	       now.size == pool->allowed.size);
-	ASSERT(now.reserve == pool->allowed.reserve &&
-	       now.server_lifetime == pool->allowed.server_lifetime);
-	ASSERT(pool->close_above == pool_close_above(pool));
-	ASSERT(now.min_size == pool->allowed.min_size &&
-	       now.max_pinned == pool->allowed.max_pinned);
-	for (int state = 0; state < CLIENT_STATES; state++) {
-		usec_t since = INT64_MIN;
-		int count = 0;
-
-		LIST_EACH(node, &pool->clients[state]) {
-			const struct pool_client *client = client_at(node);
-
-			check_client(pool, client, state);
-			/* A client that joined in the state it has keeps the time it had. */
-			if (state == CLIENT_WAITING)
-				ASSERT(client->since >= since);
-			since = client->since;
-			dedicated += client->dedicated != 0;
-			pinned += client->pins != 0;
-			internal_requests += client->is_internal;
-			count++;
-		}
-		ASSERT(count == pool->client_count[state]);
-	}
-	for (int state = 0; state < SERVER_STATES; state++) {
-		usec_t since = INT64_MAX;
-		int count = 0;
-
-		LIST_EACH(node, &pool->servers[state]) {
-			const struct pool_server *server = server_at(node);
-
-			life_check_server(pool, server, state);
-			if (state == SERVER_IDLE || state == SERVER_USED)
-				ASSERT(server->since <= since);
-			since = server->since;
-			apart_logins += state == SERVER_LOGIN && server_is_apart(server);
-			live += !server_is_apart(server);
-			dedicated += server->dedicated != 0;
-			*for_internal += server->for_internal;
-			count++;
-		}
-		ASSERT(count == pool->server_count[state]);
-	}
-	if (used->next != used && idle->prev != idle)
-		ASSERT(pool->dedicated > 0 ||
-		       server_at(used->next)->since <= server_at(idle->prev)->since);
-	ASSERT(pinned == pool->pinned && internal_requests == pool->internal_requests);
-	ASSERT(apart_logins == pool->apart_logins && live == pool->live &&
-	       dedicated == pool->dedicated);
-	ASSERT(pool_is_empty(pool) == (pool->idle_since != 0));
-}
-
-static void check_host(const struct host *host)
-{
-	int servers = 0, trials = 0, places = host->watcher != NULL;
-
-	LIST_EACH(node, &host->pools->all) {
-		const struct pool *pool = pool_at(node);
-
-		for (unsigned i = 0; i < pool->place_count; i++)
-			places += pool->places[i].host == host;
-		places += pool->host == host;
-		for (int state = 0; state < SERVER_STATES; state++) {
-			LIST_EACH(server, &pool->servers[state]) {
-				servers += server_at(server)->host == host &&
-					   !server_at(server)->is_watcher;
-				places += server_at(server)->host == host &&
-					  server_at(server)->is_watcher;
-				trials += server_at(server)->host == host &&
-					  server_at(server)->is_trial;
-				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
-			}
-		}
-	}
-	for (const struct database *database = host->pools->databases; database;
-	     database = database->hh.next) {
-		const struct roles *roles = database->roles;
-
-		for (unsigned i = 0; roles && i < roles->count; i++)
-			places += roles->places[i].host == host;
-		places += roles && roles->last == host;
-	}
-	for (const struct host *name = host->pools->hosts; name; name = name->hh.next) {
-		for (unsigned i = 0; i < name->member_count; i++)
-			places += name->members[i] == host;
-	}
-	places += host->held + host->is_disabled + host->is_looked_up;
-	ASSERT(servers == host->servers && servers + places == host->users &&
-	       trials == host->trials);
-}
-
-void pools_check(const struct pools *pools)
-{
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0,
-	    held = pools->hosts_exceeded;
-
-	for (int state = 0; state < CLIENT_STATES; state++) {
-		int count = 0;
-
-		LIST_EACH(node, &pools->unauthenticated[state]) {
-			check_client(NULL, client_at(node), state);
-			count++;
-		}
-		ASSERT(count == pools->unauthenticated_count[state]);
-		clients += !is_cancel_state((unsigned)state) ? count : 0;
-	}
-	LIST_EACH(node, &pools->all) {
-		check_pool(pools, pool_at(node), &for_internal, &held);
-		for (int state = 0; state < CLIENT_STATES; state++)
-			clients += !is_cancel_state((unsigned)state)
-					   ? pool_at(node)->client_count[state]
-					   : 0;
-		clients -= pool_at(node)->internal_requests;
-		pool_count++;
-	}
-	ASSERT(clients == pools->clients);
-	ASSERT(for_internal == pools->internal_servers);
-	ASSERT(held == pools->shortages);
-	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
-	for (const struct host *host = pools->hosts; host; host = host->hh.next)
-		check_host(host);
-	for (const struct database *database = pools->databases; database;
-	     database = database->hh.next) {
-		int servers = 0, counted_here = 0;
-
-		LIST_EACH(node, &database->members) {
-			const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
-
-			ASSERT(pool->database == database);
-			servers += pool->live;
-			for (int state = 0; state < CLIENT_STATES; state++) {
-				LIST_EACH(client, &pool->clients[state])
-					counted_here += client_at(client)->counted;
-			}
-		}
-		ASSERT(servers == database->servers && counted_here == database->clients);
-		ASSERT(database->is_console || !database->removed || servers == 0);
-		counted += database->clients;
-	}
-	/* clients of a user can be in pools of other users (forced users), so they are summed over
-	   all pools */
-	for (const struct user *user = pools->users; user; user = user->hh.next) {
-		int servers = 0, members = 0;
-
-		LIST_EACH(node, &user->members) {
-			ASSERT(LIST_OBJECT(node, struct pool, of_user)->user == user);
-			servers += LIST_OBJECT(node, struct pool, of_user)->live;
-			members++;
-		}
-		ASSERT(servers == user->servers && members == user->pools && user->clients >= 0);
-		of_users += user->clients;
-	}
-	ASSERT(counted == of_users);
 }

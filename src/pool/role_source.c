@@ -6,7 +6,7 @@
  * answers it may stay: members vanish from Patroni's answers while the store of the cluster is
  * away, and then there is no leader; or a member has lost its Patroni, and serves its clients. A
  * host that is in no list any more is forgotten when its last connection has ended
- * (registry_sweep()). So names that come and go, as addresses of containers do, leave nothing
+ * (pools_sweep()). So names that come and go, as addresses of containers do, leave nothing
  * behind, and a list never has more than ROLE_MEMBERS_MOST hosts.
  *
  * Invariant: roles->leader is one of the places.

@@ -190,33 +190,6 @@ static int64_t evictable(const struct pool *pool, bool of_user, struct pool_serv
 	return count;
 }
 
-/* Returns how many servers can still serve a client: servers without a close_reason, also those
-   that log in if `with_logins`. */
-static int count_usable(const struct pool *pool, bool with_logins)
-{
-	int count = 0;
-
-	for (int state = 0; state < SERVER_STATES; state++) {
-		if (state == SERVER_LISTENING || (state == SERVER_LOGIN && !with_logins))
-			continue;
-		LIST_EACH(node, &pool->servers[state])
-			count += !server_is_apart(server_at(node)) &&
-				 server_at(node)->close_reason == REASON_NONE;
-	}
-	return count;
-}
-
-bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now)
-{
-	bool waits = client->state == CLIENT_WAITING || client->state == CLIENT_WAITING_LOGIN;
-	usec_t since = now - pool->login_failed_at;
-
-	/* a client that waits tries each host once, even if server_login_retry is 0 */
-	return pool->login_failed && count_usable(pool, true) == 0 &&
-	       (since < SETTINGS(pool)->server_login_retry || since <= 0 ||
-		(waits && pool->login_failed_at >= client->since));
-}
-
 /* Returns the next client that is to get the error of the failed login, or NULL if all clients wait
    or will be served by other servers. */
 static struct pool_client *pool_refusable(const struct pool *pool)
@@ -229,7 +202,7 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 
 	/* After a lasting failure a login in progress can still succeed: the clients get the error
 	   when the last login has failed. */
-	if (!pool->login_failed || count_usable(pool, is_lasting) > 0)
+	if (!pool->login_failed || pool_count_usable(pool, is_lasting) > 0)
 		return NULL;
 	/* a reader may leave; others wait for the next answer of the host (set_suits() of
 	   role.c) */
@@ -647,7 +620,7 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	    (pool->login_failure != FAILURE_AWAY && pool->login_failure != FAILURE_BUSY &&
 	     pool->login_failure != FAILURE_FULL))
 		return;
-	if ((pool_clients(pool) == 0 && !pool->missed) || count_usable(pool, true) > 0 ||
+	if ((pool_clients(pool) == 0 && !pool->missed) || pool_count_usable(pool, true) > 0 ||
 	    is_reached(pool->live, pool->allowed.size) || pool->database->removed ||
 	    pool->pools->draining == POOL_DRAIN_SERVERS)
 		return;
@@ -790,7 +763,7 @@ bool pools_maintain(struct pools *pools, usec_t now)
 	if (!pools->suspended) {
 		roles_tick(pools, now);
 		hosts_maintain(pools);
-		registry_sweep(pools, now);
+		pools_sweep(pools, now);
 	}
 	pools->internal_servers_missed = false;
 	pools->maintained_at = now;

@@ -2,6 +2,7 @@
 #include "fake.h"
 
 #include "pool/admit.h"
+#include "pool/closed.h"
 #include "pool/drain.h"
 #include "unit.h"
 
