@@ -254,3 +254,53 @@ def test_the_document_has_the_steps_of_the_turn():
         section = f.read().split("\n## The turn\n")[1].split("\n## ")[0]
     assert len(code) > 9
     assert code == re.findall(r"^(?!step)(\w+) \| ", section, re.M)
+
+
+def texts(*suffixes):
+    """Returns {path in the tree: text} of the files of src, include and test/unit with these suffixes."""
+    found = {}
+    for top in ("src", "include", "test/unit"):
+        for place, _, names in os.walk(os.path.join(TOP, top)):
+            for name in names:
+                if name.endswith(suffixes):
+                    with open(os.path.join(place, name), encoding="utf-8") as f:
+                        found[os.path.relpath(os.path.join(place, name), TOP)] = f.read()
+    return found
+
+
+def places_of(path):
+    """Returns the files of the tree that the document may mean by `path`: from the top, or below src, include or include/tbl."""
+    tops = ("", "src", "include", "include/tbl", "doc", "test", "test/unit")
+    return [os.path.join(top, path) for top in tops if os.path.exists(os.path.join(TOP, top, path))]
+
+
+def test_each_name_in_the_document_exists():
+    """Each path, function, type and constant in backticks of doc/architecture.md; X, <room> and ... are for the reader to replace."""
+    with open(os.path.join(TOP, "doc/architecture.md"), encoding="utf-8") as f:
+        document = re.sub(r"^```.*?^```", "", f.read(), flags=re.M | re.S)
+    spans = set(re.findall(r"`([^`\n]+)`", document))
+    code = re.sub(r"/\*.*?\*/", "", "\n".join(texts(".c", ".h", ".tbl").values()), flags=re.S)
+    words = set(re.findall(r"\w+", code))
+    faults = []
+    assert len(spans) > 200
+    for span in sorted(spans):
+        if re.search(r"<|\.\.\.|_X\b|^make |^threads = N$|\bNAME\b", span):
+            continue
+        if re.fullmatch(r"[\w./-]+(?:\.\w+|/\w+)", span) and ("/" in span or re.search(r"\.(?:c|h|tbl|md|py|in|ac)$", span)):
+            faults += [] if places_of(span) else [span]
+        else:
+            faults += [f"{span}: {word}" for word in re.findall(r"[A-Za-z_]\w{2,}", span) if word not in words]
+    assert not faults, "\n".join(faults)
+
+
+def test_each_function_in_the_document_is_in_the_file_that_it_names():
+    """`function()` (`file`) and `function()` in `file`; a row of several functions names the file of the last one."""
+    with open(os.path.join(TOP, "doc/architecture.md"), encoding="utf-8") as f:
+        found = re.findall(r"`(\w+)\(\)`\s+(?:in\s+|\()`([\w/]+\.[ch])`", f.read())
+    assert len(found) > 40
+    faults = []
+    for function, path in found:
+        text = "\n".join(texts(".c", ".h").get(place, "") for place in places_of(path))
+        if not re.search(rf"^[A-Za-z][^\n;=]*\b{function}\([^;{{]*\)\n{{", text, re.M):
+            faults.append(f"{function}() is not defined in {path}")
+    assert not faults, "\n".join(faults)
