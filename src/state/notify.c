@@ -3,13 +3,24 @@
  * of all listening clients of the pool. Its notifications are delivered to each of these clients,
  * whether the client has a server or not.
  *
- * A client LISTENs on its own server and keeps this server (PIN_LISTENING) while its channels move
- * to the listener: see notify_steps.c. The first such server of a pool becomes the listener's
- * server.
+ * The story of one channel, in the order of time. S is the client's own server, L the listener's
+ * server:
  *
- *  3. notify_client_move() sends LISTEN marker; NOTIFY marker, '7' to S (step MARKS). PostgreSQL
- *     sends notifications in the order of commits, to each session in the same order. S therefore
- *     receives the marker after everything that was committed before it:
+ *  1. The client sends LISTEN a to S. At the end of the transaction S is asked for its channels
+ *     (session_question.c), and notify_client_learn() makes a subscription to each of them:
+ *     from_server, because only S delivers so far. The client keeps S (PIN_LISTENING), because S
+ *     must not become another client's server while it LISTENs (step WAITS).
+ *
+ *  2. must_continue() (relay/release.c) calls notify_client_move() whenever the client is between
+ *     two transactions. If the pool has no listener yet, S itself becomes L
+ *     (notify_server_begin()), the subscriptions become from_listener, and the client gets another
+ *     server for its next message: the story goes on at 5. Otherwise notify_server_work() sends
+ *     LISTEN a to L, and the client waits for the answer.
+ *
+ *  3. Now S and L both LISTEN to a. notify_client_move() sends LISTEN marker; NOTIFY marker, '7' to
+ *     S (step MARKS); L LISTENs to the marker, too. PostgreSQL sends notifications in the order of
+ *     commits, to each session in the same order. S therefore receives the marker after everything
+ *     that was committed before it:
  *
  *	S	x committed	marker 7
  *	L	x committed	marker 7	y committed
