@@ -1,6 +1,22 @@
 /*
- * A link: a server is lent to a client. link_begin() gives the server the client's parameters, and
- * link_task_over() continues after each task of pgweir's own. release.c ends the link.
+ * A link: a server is lent to a client, for a session, a transaction or a statement.
+ *
+ * In the order of time:
+ *
+ * 1. The scheduler has found a server for the client, and lend() (core/policy.c) calls
+ *    link_begin(). The mode of the link is decided here and does not change in the link
+ *    (shares_server), because a session that began as the client's own may have state that no
+ *    other client may see.
+ * 2. If server->params and client->params are the same set, and nothing of the session is stale,
+ *    the client's messages are sent at once. Most links begin so, because most clients of an
+ *    application have equal parameters.
+ * 3. Otherwise the server executes a task of pgweir's own first (session_restore_begin()), and the
+ *    messages wait in peer.held. Example: the client has set search_path; its next query would
+ *    read another client's tables if it were sent before the SET. A client in its login gets its
+ *    welcome after the task (link_welcome()).
+ * 4. The answer to a task ends with ReadyForQuery, and link_task_over() continues as the task
+ *    says (enum task_end): with another task, with the client's messages, or with the release.
+ * 5. release.c ends the link.
  */
 #include "relay/link.h"
 

@@ -4,8 +4,24 @@
  *
  * A server is free when it owes nothing, is in no transaction, and both sides are between two
  * messages. With session_state = full it must also have no state of its client that is unknown or
- * cannot move. A server without a client may still wait for cancel requests that are on their way
- * to it, and for server_reset_query (server_release).
+ * cannot move.
+ *
+ * In the order of time, for a client in transaction mode:
+ *
+ * 1. The last answer has been forwarded. release_check() collects the facts (struct release_view),
+ *    and mostly the verdict is RELEASE_RETURN: give_back() ends the link.
+ * 2. The client may have changed its session, for example by SET: RELEASE_ASK. must_continue()
+ *    sends a question about the session, and the answer leads back here. If the session then has
+ *    state that cannot move, such as a temporary table, the client keeps its server.
+ * 3. The ledger does not know whether the server owes an answer, after a COPY that has failed:
+ *    RELEASE_SETTLE sends an empty query, whose answer shows it. If it can never be known, the
+ *    client gets another server (RELEASE_MOVE).
+ * 4. After the link the server waits in server_release() (state/server_session.c) for cancel
+ *    requests that are on their way to it, because they would cancel the next client's query. Then
+ *    it executes server_reset_query, or is idle at once.
+ *
+ * A client that ends leaves its server in the same way: release_ended_client() is called by the
+ * reap, and RELEASE_FINISH lets a query end without its client (finish.c).
  *
  * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed:
  * the session of a link that began in session mode may have state that no other client may see.
