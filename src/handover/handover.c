@@ -1,11 +1,20 @@
 /*
  * Online restart without dropping clients: the state of the running process moves to a new process.
  *
- * The old process sends everything, including descriptors; the new process builds the same world
- * and confirms; only then does the old process give up its connections. Until then both processes
- * hold the sockets, and neither reads or writes: the old process waits, and the new process has not
- * started its event loop. Therefore no byte can be read by one process and handled by the other,
- * and if one process fails, the other has everything.
+ * In the order of time (handover_conversation.c has the messages):
+ *
+ * 1. The new process has read its own configuration, and asks the old one. The old process lets
+ *    logins and cancel requests in progress end, because they cannot move, for a second at most.
+ * 2. handover_send() sends everything in one turn, including descriptors. From now on both
+ *    processes hold the sockets, and neither reads or writes: the old process waits, and the new
+ *    process has not started its event loop.
+ * 3. handover_take() builds the same world. If a record does not fit, the new process ends
+ *    (handover_undo()), and the old one continues as if nothing had happened.
+ * 4. The new process sends READY, and the old one GO: it gives up its connections.
+ *    handover_finish() begins to serve.
+ *
+ * Therefore no byte can be read by one process and handled by the other, and if one process fails,
+ * the other has everything.
  *
  * Connections need not be idle. The state in the middle of a message, owed answers and unsent bytes
  * are in the structs and are handed over. Sessions under TLS, logins and cancel requests cannot be
