@@ -7,9 +7,8 @@
  * Which hosts are closed to which databases, because of DISABLE HOST and DRAIN HOST (pool/admit.h).
  */
 
-/* Whether an administrator's word keeps the database from the host. DRAIN HOST moves the clients of
-   a database with roles and several hosts, and ends the clients of other databases
-   (pool/drain.h). */
+/* Whether an administrator has closed the host to the database. DRAIN HOST moves the clients of a
+   database with roles and several hosts, and ends the clients of other databases (pool/drain.h). */
 static inline bool host_is_closed_to(const struct host *host, const struct database *database)
 {
 	return host->is_disabled ||

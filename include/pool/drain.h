@@ -5,8 +5,10 @@
 
 /*
  * DRAIN: the clients of a target are ended one after the other, each between two transactions, and
- * no client of the target may log in. A drain names its target, because a database can be removed
- * and added again. It lasts until DRAIN ... STOP, also without clients.
+ * no client of the target may log in. Example: DRAIN shop OVER 60 SECONDS ends the clients of shop
+ * within a minute, so that they reconnect elsewhere without a crowd. A drain names its target and
+ * has no pointer to it, because a database can be removed and added again. It lasts until DRAIN ...
+ * STOP, also without clients.
  */
 /* the handover record contains these numbers */
 enum drain_of { DRAIN_OF_ALL, DRAIN_OF_DATABASE, DRAIN_OF_USER, DRAIN_OF_HOST };
@@ -33,9 +35,9 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
    several hosts: only clients that keep a server at the host belong to the target. */
 bool drain_applies(const struct drain *drain, const struct database *database, const char *user,
 		   const struct host *at);
-/* Returns a drain that the client belongs to, and in which it is the client's turn: the ids of
-   connections are spread evenly over the time. With `now` INT64_MAX the turn of each client has
-   come. NULL: none. */
+/* Returns a drain that the client belongs to, and in which it is the client's turn. The turn
+   follows from the id of the connection, because ids are spread evenly over the time of the drain.
+   With `now` INT64_MAX the turn of each client has come. NULL: none. */
 struct drain *drain_due(const struct pools *pools, const struct database *database,
 			const char *user, const struct host *at, uint64_t id, usec_t now);
 /* Calls give() for each drain, oldest first. */

@@ -13,7 +13,7 @@ struct role_place;
 /* Judges each standby of the database again, by the last answers. `has_changed`: another primary,
    or another timeline, than at the last call. */
 void roles_judge_standbys(struct roles *roles, bool has_changed, usec_t now);
-/* After an online restart: the verdicts of the process before this one, for the same servers. */
+/* After an online restart: takes the verdicts of the old process over, for the same servers. */
 void roles_restore_verdicts(struct roles *roles);
 /* Whether clients may read from the standby. */
 bool role_place_follows(const struct roles *roles, const struct role_place *place);

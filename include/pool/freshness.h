@@ -5,13 +5,13 @@
 
 /*
  * Freshness of standbys. Promise: a standby covers a time if it shows everything that the primary
- * has acknowledged before that time, and a client reads from a standby only if the standby covers
- * what read_your_writes asks for. See freshness.c.
+ * has acknowledged before that time. A client reads from a standby only if the standby covers the
+ * client's last write (read_your_writes). See freshness.c.
  */
 #define MARKS_MOST 64
 
-/* At the time `at`, before the primary was asked, everything acknowledged was before this position
-   in its WAL. */
+/* A question to the primary at the time `at`, and its answer: everything that the primary had
+   acknowledged until then is before this position in its WAL. */
 struct mark {
 	usec_t at;
 	uint64_t position;
@@ -35,10 +35,10 @@ struct written {
 };
 
 /* Adds a mark; `position` as the primary reports it (pg_current_wal_insert_lsn). Old marks are
-   thinned out when there is no room. A mark that is not later than the last one is ignored. */
+   thinned out when there is no room. Ignores the mark unless it is later than the last mark. */
 void marks_add(struct marks *marks, usec_t at, uint64_t position);
-/* Returns the time that a standby covers which has replayed up to the position. 0: none of the
-   marks. */
+/* A standby has replayed its WAL up to the position: returns the time that it covers. 0: none of
+   the marks. */
 usec_t marks_covered(const struct marks *marks, uint64_t replayed);
 
 struct roles;

@@ -13,8 +13,8 @@
 
 /*
  * A host: a name, address or socket directory, and its port. All pools with this host in their
- * lists share the object, so that a failure that one pool finds is known to all pools. The table is
- * pools->hosts.
+ * lists share the object, so that all pools know of a failure after one pool has met it. The table
+ * is pools->hosts.
  */
 #define SENDER_TEXT 272			/* bytes of a host and port in words */
 enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
@@ -22,8 +22,7 @@ enum host_claim { CLAIM_UNKNOWN, CLAIM_STANDBY, CLAIM_PRIMARY };
 struct host_evidence {
 	enum host_claim claim;
 	usec_t at;			/* monotonic: before the question was sent */
-	/* 0: unknown. Of a standby: it has begun to follow this timeline, and perhaps a later
-	   one */
+	/* 0: unknown. A standby has begun to follow this timeline, and perhaps a later one */
 	uint32_t timeline;
 	/* in the WAL: inserted by a primary, replayed by a standby; 0: unknown */
 	uint64_t position;
@@ -80,7 +79,8 @@ struct host {
 	bool is_receiving;
 	/* of a standby, by the last judgement of a database; written by following.c, as are ... */
 	enum following following;
-	/* ... and as the process before this one knew it; for roles_restore(); ... */
+	/* ... as the old process knew it, for roles_restore_verdicts(), because a standby must not
+	   count as unproven after each online restart; ... */
 	enum following followed;
 	bool is_warned;			/* ... whether the log says that it does not follow ... */
 	char follows_why[HOST_WHY];	/* ... and why it does not */
@@ -101,11 +101,11 @@ struct host {
 	/* monotonic: before the question whose answer had evidence.system_id was sent */
 	usec_t identified_at;
 	usec_t failed_at;		/* monotonic: last host_note_failure() */
-	/* monotonic: when the last login that succeeded, of a watcher or a server that reports its
-	   role, began */
+	/* monotonic: when the last successful login began, of a watcher or of a server with a
+	   report of its role */
 	usec_t accepted_at;
-	/* monotonic: the watcher logs in again unless accepted_at is as late, because only a login
-	   shows that the host does not shut down */
+	/* monotonic: the watcher logs in again unless accepted_at is as late. A host that shuts
+	   down still answers queries on open connections, so only a login shows that it stays */
 	usec_t login_wanted;
 	/* consecutive logins that led to another server than the watcher's */
 	unsigned strangers;
@@ -142,8 +142,8 @@ static inline const char *position_text(uint64_t position, char buf[POSITION_TEX
 struct host_place *pool_places(struct pool *pool);
 /* Whether the host or this pool's login at it has failed within server_login_retry. */
 bool host_place_has_failed(const struct pools *pools, const struct host_place *place, usec_t now);
-/* A pool of a database of "*" that no server has admitted yet: the client may have invented the
-   name. */
+/* Whether the database comes from the entry "*" and no server has admitted a login to it yet. The
+   client may have invented its name, so such pools share a part of a host's budget. */
 static inline bool pool_is_trial(const struct pool *pool)
 {
 	return pool->database->automatic && !pool->database->served;
@@ -170,9 +170,9 @@ static inline const char *host_name(const struct pools *pools, const struct conf
 
 	return conf->name ? conf->name : sockets ? sockets : "/tmp";
 }
-/* The name of this host has these addresses: texts without a port. Two or more are hosts of their
-   own, which databases with roles list instead of the name. Returns whether the hosts have changed;
-   without memory they do not. */
+/* A look-up of the name of this host has returned these addresses (texts without a port). If there
+   are two or more, each is a host of its own, and databases with roles list these hosts instead of
+   the name. Returns whether the hosts have changed; without memory they do not. */
 bool host_set_members(struct host *name, const char *const *addresses, unsigned count);
 /* Returns the host of an entry of the configuration, as host_hold(). */
 struct host *host_of(struct pools *pools, const struct conf_host *conf);

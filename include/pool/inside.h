@@ -25,7 +25,8 @@ static inline struct pool *pool_at(struct list *node)
 	return LIST_OBJECT(node, struct pool, node);
 }
 
-/* A connection that serves no clients and counts for no limit. */
+/* Whether the connection carries a cancel request or belongs to a watcher. Such a connection serves
+   no clients and counts for no limit. */
 static inline bool server_is_apart(const struct pool_server *server)
 {
 	return server->is_cancel || server->is_watcher;
@@ -95,15 +96,15 @@ static inline void list_shortage(struct pool *pool, struct list *all, struct lis
 }
 
 /* life.c */
-/* Only internal requests use the pool: a server that is opened now counts as
-   pool_server.for_internal. */
+/* Whether only internal requests, such as auth_query, use the pool. A server that is opened now
+   then counts for max_auth_query_connections (pool_server.for_internal). */
 static inline bool pool_is_for_internal(const struct pool *pool)
 {
 	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);
 }
 
-/* Returns how many servers can still serve a client: servers without a close_reason, also those
-   that log in if `with_logins`. */
+/* Returns how many servers can still serve a client: servers without a close_reason, with
+   `with_logins` also servers that log in. */
 int pool_count_usable(const struct pool *pool, bool with_logins);
 /* The host gives the pool no server, so that the client should use another host. */
 bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
@@ -124,7 +125,8 @@ int64_t pool_close_above(const struct pool *pool);
 /* Marks the pool that comes first at the host; or at each host of the pool that has room. */
 void host_wake(const struct host *host);
 void pool_hosts_wake(const struct pool *pool);
-/* Returns the server at a host of the pool that a client has had for the longest time, or NULL. */
+/* Returns the server that its client has had for the longest time, of all servers at hosts of the
+   pool, or NULL. */
 struct pool_server *pool_hosts_longest_in_use(const struct pool *pool);
 void pool_places_clear(struct pool *pool);
 /* sets `sharers` and `waiting` of each host */

@@ -12,8 +12,9 @@
  * Histograms of latencies: of each pool, and of all pools since the start.
  *
  * Buckets are log-linear: a bucket for each microsecond below 8, then LATENCY_STEPS buckets for
- * each power of 2, up to 71 minutes. The value reported for a bucket differs from each latency in
- * the bucket by less than 6 %.
+ * each power of 2, up to 71 minutes. For example, a latency of 1,000 microseconds is in the bucket
+ * from 960 to 1,023. The value reported for a bucket differs from each latency in the bucket by
+ * less than 6 %.
  *
  * The histograms of a pool store a block of counters for each power of 2 that has occurred. They
  * are allocated when the pool has its first latency, with LATENCY_BLOCKS_FIRST blocks (2 KiB), and
@@ -108,8 +109,8 @@ static inline uint64_t latency_bucket_value(unsigned bucket)
 	return high == low ? low : low + low * (high - low) / (low + high);
 }
 
-/* Counts a latency of the pool alone. Allocates counters, and counts a part of the latencies if the
-   kind is sampled. */
+/* Counts a latency in the histograms of the pool, but not in the sums of all pools. Allocates
+   counters, and counts a part of the latencies if the kind is sampled. */
 void latency_add_slowly(struct pool *pool, enum latency which, unsigned bucket);
 /* Ends the pool's period if LATENCY_PERIOD is over. Returns whether a period was ended. */
 bool latency_period_end(struct pool *pool, usec_t now);
@@ -128,9 +129,9 @@ enum latency_shown {
 	SHOWN_LATENCIES
 };
 extern const char *const latency_names[SHOWN_LATENCIES];
-/* Of a pool since its first latency, or, with `pool` NULL, of all pools since the start of the
-   process; or of the last minute, without pools that have been freed since. False: the pool has
-   never had such a latency; `figures` NULL asks only for this. */
+/* Computes the figures of a pool since its first latency or, if `pool` is NULL, of all pools since
+   the start of the process; or the figures of the last minute, without pools that have been freed
+   since. False: the pool has never had such a latency; `figures` NULL asks only for this. */
 bool latency_read(const struct pools *pools, const struct pool *pool, enum latency_shown which,
 		  bool last_minute, struct latency_figures *figures);
 /* The figures of these counts. */

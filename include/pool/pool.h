@@ -56,8 +56,10 @@ enum pin {
 	PIN_##id = 1 << PIN_##id##_NUMBER,
 #include "tbl/session_fact.tbl"
 };
-/* The effect of a failed server login on later logins. The handover record contains these numbers:
-   add new ones at the end. */
+/* The effect of a failed server login on later logins. For example, a wrong password is LASTING,
+   because the next login would fail too; a restarting server is AWAY, and is tried twice a second
+   so that clients wait no longer than necessary. The handover record contains these numbers: add
+   new ones at the end. */
 enum login_failure {
 	/* refused until a setting or the server is changed: all waiting clients get the error */
 	FAILURE_LASTING,
@@ -171,15 +173,16 @@ struct pool {
 	/* bit 1 << TARGET_...: clients that ask for this role may use the pool; without a host:
 	   TARGET_ANY */
 	uint8_t targets;
-	/* bits of `targets` for which no route is chosen: any idle server of this pool may serve
-	   any client with such a target, unless the client waits for a verdict on its last host
-	   (is_held), LISTENs, or waits for a standby (settles). Example: PRIMARY at the primary */
+	/* bits of `targets` for which no route is chosen, so that most transactions need no choice
+	   of a host: any idle server of this pool may serve any client with such a target, unless
+	   the client waits for a verdict on its last host (is_held), LISTENs, or waits for a
+	   standby (settles). Example: PRIMARY at the primary */
 	uint8_t fixed_targets;
-	/* clients may use the pool that need no later time: see pool_client_needs() */
+	/* a client may use the pool if it needs no later time than this: see pool_client_needs() */
 	usec_t fresh_to;
 	/* a client with session_state = full has called currval or lastval. From then on a client
-	   gets the server that it had last, which has its sequence values, or else the server that
-	   is idle longest */
+	   gets the server that it had last, because this server has the values of its sequences, or
+	   else the server that is idle longest */
 	bool reads_sequences;
 	/* neither a host nor reads_sequences: any idle server suits its next client */
 	bool is_plain;
@@ -210,7 +213,8 @@ struct pool {
 	/* logins since the last failure, up to LOGINS_AT_ONCE: one more than these may be in
 	   progress at a time */
 	int logins_succeeded;
-	/* pool_server_is_spent() looks closer at a server of a pool with more servers than this */
+	/* while the pool has at most this many servers, pool_server_is_spent() need not ask whether
+	   a limit claims one of them */
 	int64_t close_above;
 	unsigned place_count;
 	/* its hosts (pool/host.h), in the order of the list; NULL: not made yet */
@@ -237,16 +241,17 @@ struct pool_client {
 	struct pool_server *link;
 	/* the start-up parameters that the client asks for; set before it asks for a server */
 	const struct params *startup;
-	/* replication: a unique number; only a server that was opened with the same number fits; 0:
-	   any server. Set before join */
+	/* replication: a unique number; only a server with the same number fits; 0: any server. Set
+	   before join */
 	uint32_t dedicated;
 	/* an internal request instead of a connection: not counted for limits of clients, and gets
 	   only a server with its start-up parameters; set before init */
 	bool is_internal : 1;
 	/* waits for a server, to send its parameters in the welcome */
 	bool is_login : 1;
-	/* since it began to wait, a server rejected its start-up parameters: clients with other
-	   parameters come first */
+	/* since it began to wait, a server has rejected its start-up parameters: clients with other
+	   parameters come first, so that a client with a wrong parameter cannot keep the others
+	   waiting */
 	bool refused : 1;
 	bool counted : 1;			/* in database->clients and login_user->clients */
 	bool notified : 1;			/* query_wait_notify sent for this wait */
@@ -257,14 +262,14 @@ struct pool_client {
 	bool settles : 1;
 	/* has channels on the listener of its pool, and cannot move to another pool */
 	bool listens : 1;
-	/* enum target: what it asks for now, see pool_client_seek(); in its start-up options,
-	   TARGET_ANY: none */
+	/* both enum target: `target` is the role that the next request needs (pool_client_seek()),
+	   `own_target` the role in the start-up options; TARGET_ANY: none */
 	uint8_t target : 4, own_target : 4;
-	/* enum target, without TARGET_READ; enum reads: what standbys may execute for a client of
-	   the primary. Set by pool_client_set_target() */
+	/* enum target, without TARGET_READ; enum reads: the requests that standbys may execute for
+	   a client of the primary. Set by pool_client_set_target() */
 	uint8_t role : 4, reads : 2;
-	/* the host of its last read, host->incarnation; 0: none, or a primary that was not chosen
-	   for reads */
+	/* host->incarnation of the host of its last read; 0: none, or the primary, unless a choice
+	   for reads has led there */
 	uint32_t read_incarnation;
 	/* end of its last transaction on a primary that may have written, and of its last read; 0:
 	   none */
@@ -276,7 +281,8 @@ struct pool_client {
 };
 
 /* The only writer of client->target: the next request needs a host of its role or, with `reads`,
-   any host that is fresh enough. The latter only for clients whose reads may go to standbys. */
+   any host that is fresh enough. `reads` may be set only for clients whose reads may go to
+   standbys. */
 static inline void pool_client_seek(struct pool_client *client, bool reads)
 {
 	client->target = reads && client->reads != READS_OFF ? TARGET_READ : client->role;
@@ -319,10 +325,11 @@ struct pool_server {
    when it returns, the states of the given objects and of the other ends of their links have
    changed, and no other states. A server that ops->drop closes does not count as a failed login. */
 struct pool_ops {
-	/* Both are ACTIVE and linked already; the client has waited for this time. */
+	/* The server is lent to the client, which has waited for this time. Both are ACTIVE and
+	   linked already. */
 	void (*lend)(struct pool_server *server, struct pool_client *client, usec_t waited);
-	/* Opens a server, with the start-up parameters and the `dedicated` number of `whom` unless
-	   it is NULL. Calls pool_login_failed if this fails at once. */
+	/* Opens a server. If `whom` is not NULL, the server gets the start-up parameters and the
+	   `dedicated` number of this client. Calls pool_login_failed if this fails at once. */
 	void (*dial)(struct pool *pool, struct pool_client *whom);
 	/* The next server is opened from the reserve, for this client (may be NULL). */
 	void (*take_reserve)(struct pool *pool, struct pool_client *client);
@@ -347,14 +354,15 @@ struct pool_ops {
 	/* There is new evidence about hosts, and the client waits with is_held. Clears is_held, or
 	   ends the client, unless the evidence proves nothing. */
 	void (*judge)(struct pool_client *client);
-	/* The host of the server is silent or closed, and its client would get another host: takes
-	   the request of the client back if it only reads and nothing of its answer was forwarded.
-	   False: the client keeps its server. */
+	/* The host of the server is silent or closed, and another host would suit its client. Takes
+	   the request of the client back, so that the other host gets it, if the request only reads
+	   and nothing of its answer was forwarded. False: the client keeps its server. */
 	bool (*recall)(struct pool_server *server);
 	/* Hosts are in doubt: asks them at once. */
 	void (*ask_hosts)(struct pools *pools);
-	/* A client that keeps its server between transactions, and need not, gives it back. False:
-	   there is no such client. */
+	/* Other clients wait: finds a client of the pool that keeps its server between transactions
+	   only for values of sequences, and takes the server from it. False: there is no such
+	   client. */
 	bool (*yield)(struct pool *pool);
 };
 
@@ -387,8 +395,8 @@ struct pools {
 	   max_host_connections */
 	int shortages;
 	int hosts_exceeded;			/* hosts that exceed max_host_connections */
-	/* max_host_connections may claim a server that is released: set when a pool waits, cleared
-	   in a tick */
+	/* max_host_connections may claim a server at its release: set when a pool waits, cleared in
+	   a tick */
 	bool are_hosts_scarce;
 	struct pool *by_key;
 	struct list all;			/* pools in order of creation */
@@ -472,8 +480,9 @@ size_t database_name_size(const struct conf *conf, const char *name);
 /* Returns the database of this name, and creates it if only "*" matches. NULL: no such database, or
    no memory. "pgbouncer" and "pgweir" give the console's database. pools_maintain frees databases,
    users and pools that are not used: the pointer is valid until the end of this turn, and as long
-   as a joined client or a server uses the object. For an unauthenticated client (`is_authenticated`
-   false) a database that this call creates, and its servers, do not outlive that client. */
+   as a joined client or a server uses the object. If the client is not authenticated
+   (`is_authenticated` false), a new database and its servers do not outlive that client, because
+   the client may have invented the name. */
 struct database *database_get(struct pools *pools, const char *name, bool is_authenticated,
 			      usec_t now);
 /* Returns the database of this name if it exists. NULL: it does not; "*" creates none here. */
@@ -502,8 +511,8 @@ static inline bool pool_keeps_state(const struct pool *pool)
 {
 	return pool->allowed.state == STATE_FULL;
 }
-/* Whether only a server with the same start-up parameters fits a client: in session mode, and for a
-   client with a `dedicated` number. */
+/* Whether only a server with the same start-up parameters fits a client. This is so in session
+   mode, because the session is the client's own, and for a client with a `dedicated` number. */
 static inline bool pool_minds_startup(const struct pool *pool, bool dedicated)
 {
 	return dedicated || pool->allowed.mode == MODE_SESSION;
@@ -579,7 +588,8 @@ static inline void pool_server_dedicate(struct pool_server *server, uint32_t ded
 	server->dedicated = dedicated;
 	server->pool->dedicated++;
 }
-/* Returns why a server that a client returns must be closed, or REASON_NONE if it can be kept. */
+/* Returns why a server must be closed when its client returns it, or REASON_NONE if it can be
+   kept. */
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
 
 /* A client has something to send. If a server is free and no other client waits, both become ACTIVE
@@ -603,18 +613,20 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 void pool_unlink(struct pool_server *server, enum server_state next, bool client_dies, usec_t now);
 /* A login at a server succeeded. */
 void pool_login_succeeded(struct pool *pool);
-/* A login at a server failed. While no server of the pool can be used, a query that begins to wait
-   gets the cached error at once (ops->refuse). After FAILURE_LASTING and FAILURE_MISSING the
-   waiting clients get the error too, and a later login waits for the next attempt. After other
-   failures the waiting queries and logins go on waiting; with server_down = fail, no login waits.
-   After AWAY, BUSY and FULL, pools_maintain opens a connection twice a second while the pool has
-   clients, independent of server_login_retry. */
+/* A login at a server failed. Example: the password is wrong (FAILURE_LASTING). All clients that
+   wait get the server's error at once, and the next login is attempted after server_login_retry.
+   While no server of the pool can be used, the cached error is the answer to each query that begins
+   to wait (ops->refuse). After FAILURE_LASTING and FAILURE_MISSING the waiting clients get the
+   error too, and a later login waits for the next attempt. After other failures the waiting queries
+   and logins go on waiting; with server_down = fail, no login waits. After AWAY, BUSY and FULL,
+   pools_maintain opens a connection twice a second while the pool has clients, independent of
+   server_login_retry. */
 void pool_login_failed(struct pool *pool, enum login_failure failure, usec_t now);
 /* The server rejected the start-up parameters of this login, and would do so again. If start-up
    parameters decide which server fits, a server for other parameters is opened before the next
-   attempt with these. */
+   attempt with these, because otherwise one client with a wrong parameter would block the pool. */
 void pool_server_refused(const struct pool_server *server);
-/* A login that failed may succeed now: the next client does not wait for server_login_retry, and
+/* The cause of failed logins may be gone: the next client does not wait for server_login_retry, and
    the cached error is cleared. */
 void pool_login_forgiven(struct pool *pool);
 static inline void pool_reads_sequences(struct pool *pool)

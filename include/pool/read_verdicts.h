@@ -4,9 +4,9 @@
 #include "pool/role.h"
 
 /*
- * The verdicts of a database on SQL texts that may only read (reads = auto). Promise: a verdict
- * that depends on definitions is forgotten when pgweir sees a command that changes some, or finds
- * out about a change (read_definitions_changed()). See read_verdicts.c.
+ * The verdicts of a database on SQL texts that may only read (reads = auto). Promise: verdicts that
+ * depend on definitions are forgotten when a client changes definitions, for example by CREATE
+ * FUNCTION, or pgweir finds out about a change (read_definitions_changed()). See read_verdicts.c.
  */
 #define READ_VERDICTS_MOST 1000
 #define READ_VERDICT_LASTS (60 * USEC)
@@ -37,8 +37,8 @@ void read_verdict_set(struct database *database, uint64_t key, enum read_verdict
 /* A command of a client has changed definitions of the database: all verdicts on its texts are
    forgotten. */
 void read_definitions_changed(const struct database *database);
-/* Returns the place of what the verdicts of this database depend on, which room relay keeps there
-   and `free_it` frees with the verdicts. NULL: no memory. */
+/* Returns the place of a pointer for room relay: the definitions that the verdicts of this database
+   depend on (struct basis). `free_it` frees them with the verdicts. NULL: no memory. */
 void **read_verdicts_basis(const struct database *database, void (*free_it)(void *basis));
 void read_verdicts_free(struct read_verdicts **verdicts);	/* *verdicts may be NULL */
 

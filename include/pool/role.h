@@ -50,8 +50,8 @@ struct roles {
 	usec_t last_seen;		/* ... and when it was last known as the primary */
 	/* the system identifier of the last primary with a known identifier; 0: none */
 	uint64_t system;
-	/* an event has put the primary in doubt: evidence from before does not end the doubt; 0: no
-	   doubt */
+	/* an event, such as a lost connection, has put the primary in doubt at this time: only
+	   later evidence ends the doubt; 0: no doubt */
 	usec_t doubt_since;
 	bool is_due;			/* new evidence: roles_decide() is due */
 	unsigned next;			/* place at which round-robin continues */
@@ -82,7 +82,7 @@ struct role_member {
 	bool has_no_readers;
 };
 /* The members of the cluster and its leader (an index; -1: none, and `why` says why), by an answer
-   to a question that was sent at `at`. */
+   to the question of the time `at`. */
 void roles_note_members(struct roles *roles, const struct role_member *members, unsigned count,
 			int leader, const char *why, usec_t at);
 /* The addresses of the name have changed (host_set_members()): the databases that list it get other
@@ -133,9 +133,8 @@ const char *roles_text(const struct database *database, usec_t now, char *buf, s
 /* Sets client->target, from the options of the client, its user or the database, in this order.
    False: no memory. */
 bool pool_client_set_target(struct pool_client *client, usec_t now);
-/* Sets client->target of a client that another process has handed over. Its writes and reads until
-   now are unknown: only a host that has caught up with the present position suits it. False: no
-   memory. */
+/* After an online restart: sets client->target. Its writes and reads until now are unknown: a host
+   suits it only after it has caught up with the present position. False: no memory. */
 bool pool_client_adopt(struct pool_client *client, usec_t now);
 /* Makes database->roles for a client that asks for a role although the configuration does not.
    False: no memory. */

@@ -87,7 +87,7 @@ void user_row_of(const struct pools *pools, const char *name, struct user_row *r
    database is shorter and counts like the other periods. */
 void pools_sum_stats(const struct pools *pools, struct stats_history *sum);
 
-/* What keeps the clients of a pool waiting: a setting, or a condition; NULL for LIMIT_NONE. */
+/* The setting or condition that keeps the clients of a pool waiting; NULL for LIMIT_NONE. */
 extern const char *const pool_limit_names[POOL_LIMITS];
 /* The limits that several pools share. */
 enum pool_holding {

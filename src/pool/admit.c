@@ -1,9 +1,9 @@
 /*
  * DISABLE HOST and ENABLE HOST, and what happens when a host is closed to a database or opened.
  *
- * A host that is closed to a database gets no new transaction and no new connection of it. Idle
- * connections and logins end at once, busy connections when their clients release them. The
- * connection that asks for the role of the host stays. pgweir never opens a host by itself.
+ * A closed host gets no new transaction and no new connection of it. Idle connections and logins
+ * end at once, busy connections when their clients release them. The connection that asks for the
+ * role of the host stays. pgweir never opens a host by itself.
  *
  * Invariant: a disabled host has a reference of its own, so that it stays disabled while no
  * database lists it.

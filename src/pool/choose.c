@@ -15,9 +15,9 @@
  * A client that has read from the primary must not see older data afterwards: it needs a standby
  * that covers this read. Standbys are always a little behind, so a client without pauses would read
  * from the primary for ever. Therefore one in SETTLE_ONE_IN of its transactions waits for a standby
- * with little lag (client->settles), for SETTLE_WAIT at most. A client that moves from one standby
- * to another one waits in the same way. Example: all standbys restart, and the clients read from
- * the primary; a minute later most of them read from standbys again.
+ * with little lag (client->settles), for SETTLE_WAIT at most. A move from one standby to another
+ * one waits in the same way. Example: all standbys restart, and the clients read from the primary;
+ * a minute later most of them read from standbys again.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server
  * of a full pool. A host that refuses the logins of the pool (password, pg_hba.conf, missing
@@ -104,8 +104,8 @@ static bool is_reader(const struct pool_client *client)
 	return client->target == TARGET_READ || client->target == TARGET_PREFER_STANDBY;
 }
 
-/* Whether the client stays with the host that it has. The last transaction of a client may have
-   been a write on the primary, which is no choice for reads. */
+/* Whether the client stays with the host that it has. A client whose last transaction was a write
+   is in the pool of the primary; it has not chosen this host for its reads, so it chooses now. */
 static bool suits(const struct pool *pool, const struct pool_client *client)
 {
 	if (!(pool->targets >> client->target & 1))
@@ -158,8 +158,8 @@ static unsigned draw_place(struct roles *roles, const struct pool_client *client
 	}
 }
 
-/* Returns a random place that has been suitable for longer than the nth of `count` places, or the
-   nth place itself. */
+/* The slow start: of the places that have been suitable for longer than the nth of `count` places,
+   returns a random one, or the nth place itself if there is none. */
 static struct role_place *older_place(const struct roles *roles, const struct pool_client *client,
 				      enum choice choice, unsigned nth, unsigned count)
 {
@@ -214,7 +214,7 @@ static bool is_to_settle(const struct pool *pool, const struct pool_client *clie
 	if (!roles || !pool->host || pool->host == pool->pools->no_host ||
 	    !(is_standby || is_reader(client)) || client->state != CLIENT_IDLE)
 		return false;
-	/* the primary was no choice */
+	/* the client did not choose the primary */
 	if (!is_standby &&
 	    (client->target == TARGET_PREFER_STANDBY ||
 	     client->read_incarnation != pool->host->incarnation))
@@ -276,7 +276,7 @@ static struct host *choose_host(struct pool_client *client, bool settles, usec_t
 /*
  * The welcome of a client needs the parameters of any session. Without a primary, a client whose
  * reads go to standbys gets them from a standby, so that it can read; it waits with its first
- * write. (A client that gets a server before its welcome is in state WAITING.)
+ * write. (This is not for clients with a server before their welcome: they are in state WAITING.)
  */
 static void aim_login(struct pool_client *client)
 {
@@ -343,7 +343,8 @@ bool pool_client_reroute(struct pool_client *client, usec_t now)
 
 /* ---- reads in flight ---- */
 
-/* Whether the client, which has a server at `host`, would get another host now. */
+/* Whether another host than `host` would be chosen now for the client, which has a server at
+   `host`. */
 static bool other_host_suits(struct roles *roles, const struct pool_client *client,
 			     const struct host *host, usec_t now)
 {

@@ -34,8 +34,8 @@ const char *close_reason_text(enum close_reason why, const char *detail, char *b
 	const char *optional = detail ? NULL : strstr(text, " (%s)");
 	size_t used;
 
-	/* printf is not used: the detail comes from a peer, and no row text must be used as a
-	   format by accident. */
+	/* printf is not used, because the detail comes from a peer: a name like "%s%s" must not be
+	   read as a format. */
 	text_copy(buf, size, text);
 	if (optional && (size_t)(optional - text) < size) {
 		buf[optional - text] = '\0';

@@ -49,7 +49,8 @@ bool host_is_listed(const struct pools *pools, const struct database *database, 
 		if (!database->is_console && is_listed_in(pools, database->conf, name))
 			return true;
 	}
-	/* Patroni has named it, or it stays disabled when no database lists it any more */
+	/* no entry lists the host if Patroni has named it, or if it was removed from the lists
+	   while it was disabled */
 	for (const struct host *host = pools->hosts; host; host = host->hh.next) {
 		if ((host->role_users > 0 || host->is_disabled) && host_is_named(host, name))
 			return true;
@@ -76,7 +77,7 @@ void host_admit(struct host *host)
 	host->pools->has_closed_hosts |= host->is_drained || host->is_disabled;
 }
 
-/* Whether the place in the list is a host that is closed to the database. */
+/* Whether the host at this place in the list is closed to the database. */
 static bool is_closed(const struct database *database, const struct conf_host *conf)
 {
 	const char *name = host_name(database->pools, conf);

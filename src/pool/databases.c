@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the name can be in use by a login that long, even without client_login_timeout */
+/* a login may use the name for this long, even without client_login_timeout */
 #define USER_GRACE (600 * USEC)
 
 static void database_renew_allowances(struct database *database);
@@ -218,8 +218,8 @@ static void sweep_databases(struct pools *pools, usec_t now)
 
 		if (!database->automatic && !database->removed)
 			continue;
-		/* A pause or disable by an operator would be lost with the database, and the next
-		   client would be admitted. */
+		/* Kept if an operator has paused or disabled it, because otherwise the next client
+		   would create the database again and be admitted. */
 		if (database->paused || database->disabled)
 			continue;
 		/* when the last pool became unused, or when the database was last looked up; if its
@@ -235,8 +235,8 @@ static void sweep_databases(struct pools *pools, usec_t now)
 				since = pool->idle_since;
 		}
 		database->idle_since = is_used ? 0 : since;
-		/* A caller may still hold a pointer in the turn in which the last connection
-		   ended. */
+		/* Not in the turn in which the last connection ended, because a caller may still
+		   hold a pointer. */
 		if (database->idle_since == 0 || database->idle_since >= now)
 			continue;
 		if (!database->removed && !database->stray) {
@@ -270,7 +270,7 @@ void pools_sweep(struct pools *pools, usec_t now)
 
 		if (pool->idle_since == 0 || database->is_console || pool->child_count > 0)
 			continue;
-		/* no client gets to a host that is not in the list any more; a caller may hold a
+		/* hosts that are not in the list any more get no client; a caller may hold a
 		   pointer in the turn in which the pool became unused */
 		if (is_listed ? timeout <= 0 || now - pool->idle_since < timeout
 			      : pool->idle_since >= now)
@@ -288,7 +288,8 @@ void pools_sweep(struct pools *pools, usec_t now)
 			 (long long)((now - pool->idle_since) / USEC));
 		pool_free(pool);
 	}
-	/* There may be as many users as rows in pg_authid: once a second is sufficient. */
+	/* There may be as many users as rows in pg_authid, so the walk over all of them is made
+	   once a second only. */
 	if (now - pools->swept_at < USEC)
 		return;
 	pools->swept_at = now;
@@ -457,8 +458,8 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 		database = name_is_console(entry->name)
 				   ? NULL
 				   : database_get(pools, entry->name, true, now);
-		/* With a forced user, min_pool_size is kept filled without any client, so the pool
-		   is created here. */
+		/* The pool of a forced user is created without a client, because min_pool_size is
+		   kept filled for it from the start. */
 		if (database && database->conf->user && least > 0 &&
 		    (user = user_get(pools, database->conf->user)) != NULL)
 			pool_get(database, user, false, now);

@@ -4,14 +4,14 @@
  *
  * The function is pure: no list, no clock, no memory. pools_schedule calls it again after each
  * action, so a verdict is about one server. The order is: without a waiting client nothing is done;
- * during a shutdown clients are refused; a paused pool holds; an idle server is lent; a server that
- * was idle for long is tested first; otherwise a server is opened, if every limit has room or can
- * get room. Before the first eviction it is certain that enough servers can be closed under every
- * limit that is reached.
+ * during a shutdown clients are refused; a paused pool holds; an idle server is lent; after a long
+ * idle time it is tested first; otherwise a server is opened, if every limit has room or can get
+ * room. Before the first eviction it is certain that enough servers can be closed under every limit
+ * that is reached.
  *
  * The number of parallel logins grows slowly: one until it has succeeded, then two, and one more
- * for each success. A server that is full or refuses logins therefore gets few attempts, even if
- * many clients wait.
+ * for each success. Therefore a full server, or a server with refused logins, gets few attempts,
+ * even if many clients wait.
  */
 #include "pool/pool.h"
 
@@ -34,8 +34,8 @@ static bool is_login_failing(const struct pool_view *v)
 	       (v->since_login_failed <= 0 || v->since_login_failed < v->login_retry);
 }
 
-/* A login is opened if no other is in progress: one server gives the parameters for all waiting
-   logins. */
+/* A server is opened for the clients that wait for their welcome only if no other is being opened,
+   because the parameters of one server are sufficient for all of them. */
 static bool wants_login(const struct pool_view *v)
 {
 	return v->waiting_login > 0 && v->logging_in == 0;
@@ -64,7 +64,8 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 		return verdict(POOL_HOLD, LIMIT_DATABASE);
 	if (over_user > own + v->user_evictable)
 		return verdict(POOL_HOLD, LIMIT_USER);
-	/* after the other limits: a pool that waits for a host takes the next room there */
+	/* after the other limits, because the pool takes the next room at the host when it waits
+	   there */
 	if (v->host_full && own == 0 && !v->host_evictable)
 		return verdict(POOL_HOLD, LIMIT_HOST);
 	/* pools_maintain makes room: it closes idle servers that only internal requests have
@@ -116,8 +117,9 @@ struct pool_verdict pool_decide(const struct pool_view *v)
 		if (next.action != POOL_HOLD && v->logging_in >= v->logins_at_once)
 			next = verdict(POOL_HOLD, LIMIT_ONE_LOGIN);
 	}
-	/* The first client cannot be served now, so a server that does not fit it is lent to a
-	   later client. */
+	/* The first client cannot be served now. Example: it needs a server with its own start-up
+	   parameters, and the idle servers have others. Such a server is lent to a later client, so
+	   that it does not wait in vain. */
 	if (next.action == POOL_HOLD && v->waiting > 0 && v->fits_behind)
 		return verdict(POOL_LEND, LIMIT_NONE);
 	return next;

@@ -2,8 +2,8 @@
  * The targets of DRAIN, and the turn of each client.
  *
  * The turn of a client depends only on its id: the fractional parts of the multiples of the golden
- * ratio are spread evenly, whichever ids in a row the clients have. So a drain needs no memory for
- * a client, and continues in a process that takes over.
+ * ratio are spread evenly, whichever ids in a row the clients have. Therefore a drain needs no
+ * memory for a client, and continues in a process that takes over.
  *
  * Invariant: each target has at most one drain.
  */

@@ -16,17 +16,16 @@
  *    timeline is lower (it has not followed the promotion yet, or never will), while it receives
  *    nothing, or while its sender does not follow the primary itself.
  * 3. FOLLOWS: it has the primary's timeline, is not beyond the primary's position, no sender
- *    contradicts it, and it receives. One of two facts shows that it receives:
- *     - Two answers in a row name the same WAL receiver. One is not enough: the receiver of a
- *       server that has diverged connects again and again, and ends at the first record that does
+ *    contradicts it, and it receives. It must have shown that it receives, by one of two facts:
+ *     - Two answers in a row name the same WAL receiver. One answer is not enough: the receiver of
+ *       a server that has diverged connects again and again, and ends at the first record that does
  *       not fit.
  *     - It has replayed more than the primary had, twice: more than at the first comparison, and
- *       more than when that was seen. This is the proof of a standby that is fed from an archive.
- *       Once is not enough: a standby that has crashed is readable while it still replays what it
- *       had received from its former primary. This WAL ends somewhere. Either the standby stops at
- *       its end, or is seen beyond the primary. (A former primary that has crashed is not readable
- *       before the end of its own WAL.) The proof lasts, because a server in recovery writes
- *       nothing itself.
+ *       more than when that was seen. This is the proof for standbys that are fed from an archive.
+ *       Once is not enough, because a standby that has crashed is readable while it still replays
+ *       WAL of its former primary. This WAL ends somewhere. Either the standby stops at its end, or
+ *       is seen beyond the primary. (A former primary that has crashed is not readable before the
+ *       end of its own WAL.) The proof lasts, because a server in recovery writes nothing itself.
  * 4. DIVERGED: its timeline is higher than the primary's, or its position was beyond a position
  *    that the primary reported later: it has WAL that the primary has never written. To replay more
  *    does not cure it. The state ends with the server (a rewound server has restarted: another
@@ -45,9 +44,9 @@
  * list does not name.
  *
  * Columns of pg_stat_wal_receiver other than the process id, among them sender and received
- * timeline, need the rights of pg_read_all_stats. Without them the sender is unknown, and the
- * timeline of a standby is that of its control file, which changes some minutes after a promotion,
- * with the next restartpoint.
+ * timeline, need the rights of pg_read_all_stats. Without them the sender is unknown, and a standby
+ * reports the timeline of its control file, which changes some minutes after a promotion, with the
+ * next restartpoint.
  *
  * The state changes only while a primary reports its position.
  *
@@ -65,8 +64,8 @@
 #include <strings.h>
 
 #define MOVES_ENOUGH 2			/* see FOLLOWS above */
-/* A standby that changes its timeline after a promotion, or whose WAL receiver starts, needs as
-   long. */
+/* A standby may need as long to change its timeline after a promotion, or to start its WAL
+   receiver. */
 #define UNPROVEN_LONG (10 * USEC)
 
 static const char *const words[] = {
@@ -78,7 +77,8 @@ static const char *const words[] = {
 
 const char *following_word(enum following following) { return words[following]; }
 
-/* Whether only the machine of the host itself understands the address. */
+/* Whether the address has a meaning only on the host's own machine, such as 127.0.0.1 or a socket
+   directory. */
 static bool is_of_machine(const char *key)
 {
 	return *key == '/' || strncmp(key, "127.", 4) == 0 || strncmp(key, "::1:", 4) == 0 ||
@@ -108,7 +108,7 @@ static bool is_fed(const struct roles *roles, const struct role_place *place)
 {
 	const struct role_place *next = sender_of(roles, place->host);
 
-	/* a chain that is longer than the list is a circle */
+	/* no chain is longer than the list, except a circle */
 	for (unsigned i = 0; next && i < roles->count; i++) {
 		if (next->host == roles->primary || is_same_server(next->host, roles->primary))
 			return true;
@@ -207,7 +207,7 @@ void roles_restore_verdicts(struct roles *roles)
 	}
 }
 
-/* Whether there is a primary that reports where it is. */
+/* Whether the primary is known and reports its position. */
 static bool is_comparable(const struct roles *roles)
 {
 	const struct host *primary = roles->primary;

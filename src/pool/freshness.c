@@ -2,8 +2,8 @@
  * Freshness of standbys, by marks.
  *
  * pgweir asks the primary for its position in the WAL. Everything that the primary has acknowledged
- * before the question is before that position. So a standby that has replayed the position covers
- * the time of the question.
+ * before the question is before that position. A standby that has replayed the position therefore
+ * covers the time of the question.
  *
  * Example. At 10.0 s pgweir asks the primary, which answers position 500. At 10.1 s a standby
  * answers that it has replayed 520: its fresh_to is 10.0 s. A client whose last write was
@@ -40,8 +40,8 @@
 
 /* ---- marks ---- */
 
-/* A record that ends with a page is replayed up to the page, and the next record is inserted after
-   the header of the page. */
+/* A record may end with a page. A standby replays it up to the page, and the primary inserts the
+   next record after the header of the page: both positions mean the same. */
 static uint64_t without_header(uint64_t position)
 {
 	uint64_t offset = position % PAGE;
@@ -49,8 +49,9 @@ static uint64_t without_header(uint64_t position)
 	return offset == PAGE_HEADER || offset == SEGMENT_HEADER ? position - offset : position;
 }
 
-/* Removes the mark whose neighbours are closest in relation to its age. The oldest and the newest
-   stay. */
+/* Removes one mark. The oldest and the newest stay; of the others, the mark goes that is closest to
+   its neighbours in relation to its age, so that marks are dense for recent times and sparse for
+   old ones. */
 static void thin_out(struct marks *marks)
 {
 	usec_t newest = marks->list[marks->count - 1].at;
@@ -119,8 +120,7 @@ void roles_cover(struct roles *roles, bool has_changed)
 		if (has_changed || place->incarnation != host->incarnation)
 			place->fresh_to = 0;
 		place->incarnation = host->incarnation;
-		/* a timeline that is unknown belongs to no mark; without a primary, the last mark
-		   is left */
+		/* without a timeline no mark applies; without a primary, the last mark is left */
 		if (host != roles->primary && host->evidence.claim == CLAIM_STANDBY &&
 		    host->evidence.position > 0 && roles->timeline > 0 &&
 		    host->evidence.timeline == roles->timeline && role_place_follows(roles, place))
@@ -236,9 +236,9 @@ void pool_client_note_adopted(struct pool_client *client, usec_t now)
 }
 
 /*
- * Whether the standby has replayed all that the last primary has: the last primary is a standby
+ * Whether the standby has replayed the whole WAL of the last primary: the last primary is a standby
  * itself now, for example because Patroni's store is away, and both have had the time to replay
- * what they had received. Then no client has seen newer data. A primary that is down may return
+ * what they had received. Then no client has seen newer data. The primary may be down, and return
  * with its data. If the last primary follows a later timeline, or a standby has replayed more,
  * there is a primary that pgweir does not know, and a client may have seen its data on another
  * standby.

@@ -38,8 +38,10 @@
 #include <string.h>
 
 /*
- * A login costs the server a process, about 3 ms. With 50 busy databases and a budget of 20, turns
- * of half a second cost 40 logins a second, and a pool waits for 0.75 seconds.
+ * How long a pool keeps a server before another pool may claim it. A short turn costs many logins,
+ * a long one makes pools wait. Example: 50 busy databases share a budget of 20. Each server changes
+ * its pool twice a second, so there are 40 logins a second, and each login costs the server a
+ * process and about 3 ms. A pool waits for 0.75 seconds.
  */
 #define TURN (USEC / 2)
 #define TRIALS_SHARE 4		/* trials have at most the budget divided by this */
@@ -243,8 +245,8 @@ bool pool_server_restore_host(struct pool_server *server, const char *key)
 
 /* ---- the order of the pools ---- */
 
-/* Returns the number of servers that serve the pool's clients in turn: without the listener and
-   servers for replication clients. */
+/* Returns the number of servers that the pool's clients share: all but the listener and the servers
+   of replication clients. */
 static int share_of(const struct pool *pool)
 {
 	int count = pool->live - pool->server_count[SERVER_LISTENING];
@@ -256,8 +258,8 @@ static int share_of(const struct pool *pool)
 	return count;
 }
 
-/* Returns what decides the order at the host: the number of servers of the pool, or of all
-   trials. */
+/* Returns the rank of the pool at the host, where the lowest rank gets the next room: the number of
+   servers of the pool, or of all trials. */
 static int rank_of(const struct pool *pool, const struct host *host)
 {
 	return pool_is_trial(pool) ? host->trials : share_of(pool);
@@ -448,8 +450,8 @@ void pools_set_scarce(struct pools *pools, bool are_scarce)
 		pool_at(node)->close_above = pool_close_above(pool_at(node));
 }
 
-/* Not inlined: pool_server_is_spent(), which is called for each transaction, would save registers
-   for it. */
+/* Not inlined, because pool_server_is_spent(), which is called for each transaction, would then
+   save registers that only this rare case needs. */
 NEVER_INLINE enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now)
 {
 	const struct pool *first, *pool = server->pool;

@@ -2,23 +2,23 @@
  * Which server an address leads to.
  *
  * An address may lead to another server than before: the address of a service, a virtual address
- * that has moved, or a name. What a host has reported is true for the server that has reported it.
- * Each answer to the question for the role has the identity of the server (SERVER_IDENTITY in
+ * that has moved, or a name. The report of a host is true for the server that has made it. Each
+ * answer to the question for the role has the identity of the server (SERVER_IDENTITY in
  * state/identity.h), and each new session of a pool at a host is asked for it before a client gets
  * the session.
  *
  * - The watcher is answered by another server than before: everything that is known about the old
- *   one is forgotten, and sessions at the old one end; also those by an address that its name has
- *   lost, which no watcher asks any more.
+ *   server is forgotten, and its sessions end; sessions by an address that its name has lost end,
+ *   too, because no watcher asks that address any more.
  * - A session leads to another server than the watcher's: it ends, because its data may be older,
  *   and the pool opens another one. If its login has changed the role of the host, or after
- *   STRANGERS_MOST such sessions in a row, the watcher logs in again. If several servers are behind
- *   the address, one in some sessions leads to the watcher's server, which stays.
+ *   STRANGERS_MOST such sessions in a row, the watcher logs in again. If the address leads to
+ *   several servers in turn, such as the address of a load balancer, some sessions lead to the
+ *   watcher's server. These stay.
  *
  * A host whose identity is unknown (a service that imitates PostgreSQL) is used as before.
  *
- * Invariant: no session that is lent leads to a server that is known as another one than the
- * watcher's.
+ * Invariant: no session that is lent leads to a server that is known to differ from the watcher's.
  */
 #include "pool/identity.h"
 

@@ -2,7 +2,7 @@
  * The invariants of the room as code: pools_check().
  *
  * Every count is recomputed from the lists, and every link is checked from both ends. Called at the
- * end of a turn: within a turn, a client that is ending may be ACTIVE without a server.
+ * end of a turn, because within a turn a client that is ending may be ACTIVE without a server.
  */
 #include "pool/host.h"
 #include "pool/inside.h"
@@ -72,7 +72,8 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 			const struct pool_client *client = client_at(node);
 
 			check_client(pool, client, state);
-			/* A client that joined in the state it has keeps the time it had. */
+			/* in WAITING only, because clients keep their time when they join a pool in
+			   another state */
 			if (state == CLIENT_WAITING)
 				ASSERT(client->since >= since);
 			since = client->since;

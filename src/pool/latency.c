@@ -103,7 +103,8 @@ NEVER_INLINE void latency_add_slowly(struct pool *pool, enum latency which, unsi
 	++*counter;
 }
 
-/* Adds to a total. What the scale of the totals cannot express is rounded at random. */
+/* Adds to a total. A remainder that the scale of the totals cannot express is rounded at random, so
+   that totals are right on average. */
 static void add_scaled(struct latencies *l, unsigned which, struct latency_block *b, unsigned step,
 		       uint64_t more)
 {

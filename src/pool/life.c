@@ -156,7 +156,8 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 	}
 }
 
-/* Inlined, because at the begin and end of a query the new state is a constant. */
+/* Inlined, because at the begin and end of a query the new state is a constant, and the compiler
+   removes the branches for the other states. */
 static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client *client,
 					enum client_state state, usec_t now)
 {
@@ -254,7 +255,8 @@ void pool_server_watch(struct pool_server *server)
 	pool->apart_logins++;
 }
 
-/* Marks the pools that wait for a server under a limit that this server counts for. */
+/* The server counts for limits of its database, user and host: marks the pools that wait because of
+   these limits. */
 static NEVER_INLINE void wake_held(const struct pool_server *server)
 {
 	LIST_EACH(node, &server->pool->database->held)
@@ -290,8 +292,8 @@ static void server_bury(struct pool_server *server, usec_t now)
 
 	pool->pools->internal_servers -= server->for_internal;
 	server->for_internal = false;
-	/* The distance between two closes for server_lifetime counts from any close of a server
-	   that had reached it. */
+	/* A server that had reached server_lifetime closes, for this reason or another: the time
+	   until the next close for server_lifetime counts from now. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime &&
 	    pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
@@ -442,7 +444,7 @@ bool pool_refuses(const struct pool *pool, const struct pool_client *client, use
 	bool waits = client->state == CLIENT_WAITING || client->state == CLIENT_WAITING_LOGIN;
 	usec_t since = now - pool->login_failed_at;
 
-	/* a client that waits tries each host once, even if server_login_retry is 0 */
+	/* a waiting client tries each host once, even if server_login_retry is 0 */
 	return pool->login_failed && pool_count_usable(pool, true) == 0 &&
 	       (since < pool->pools->conf->settings.server_login_retry || since <= 0 ||
 		(waits && pool->login_failed_at >= client->since));

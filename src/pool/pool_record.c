@@ -4,7 +4,7 @@
  * the objects that its own configuration has made.
  *
  * In the order of time: the counters and hosts of the process (pools_pack()), each database, and
- * each pool, followed by its servers and clients. A client that has a server follows it.
+ * each pool, followed by its servers and clients. A linked client follows its server.
  *
  * Times are on the monotonic clock, which both processes share. Verdicts on hosts are not trusted
  * without evidence: the new process decides about each host again (hosts_admit_anew(),
@@ -72,7 +72,7 @@ static void host_unpack(struct unpack *in, struct pools *pools)
 	in->bad |= host->evidence.claim > CLAIM_PRIMARY || host->evidence.at < 0 ||
 		   host->followed > FOLLOWING_DIVERGED ||
 		   (is_disabled && !host_restore_disabled(pools, key));
-	/* the evidence of a host that no database of this process lists is lost */
+	/* without an entry of this process for the host, its evidence is lost */
 	host_drop(host);
 }
 
@@ -138,7 +138,8 @@ void pools_unpack(struct unpack *in, struct pools *pools, usec_t now)
 
 /* ---- databases ---- */
 
-/* The last primary of a database: a host that has been the primary before it is refused. */
+/* The last primary of a database. The new process needs it, because it must refuse a host that was
+   the primary earlier and comes back. */
 static void roles_pack(struct bytes *out, const struct roles *roles)
 {
 	pack_text(out, roles && roles->last ? roles->last->key : NULL);
@@ -299,7 +300,7 @@ void pool_server_pack(struct bytes *out, const struct pool_server *s)
 	pack_text(out, s->host ? s->host->key : NULL);
 }
 
-/* A later version may send a reason that this version does not have. */
+/* The reason is unknown here if a later version has sent it. */
 static enum close_reason reason_of(const char *name)
 {
 	for (int why = REASON_NONE + 1; name && why < REASONS; why++)

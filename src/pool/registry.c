@@ -3,7 +3,7 @@
  * making and freeing of users and pools, and the effective settings of a pool, each from the most
  * specific place that sets a value. databases.c decides what is made and freed.
  *
- * Invariants: `allowed` of a pool equals what its user, its database and the global settings give
+ * Invariants: `allowed` of a pool follows from its user, its database and the global settings
  * (pools_check); all other limits are read when they are needed, so a RELOAD or SET copies nothing.
  * A pool is in five places (all, by key, the lists of its database and its user, and user->pools)
  * or in none.
@@ -159,8 +159,8 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 	const struct database *database = pool->database;
 	const struct settings *set = &pool->pools->conf->settings;
 
-	/* An administrator must be able to log in to the console of a pooler that is full or
-	   shutting down. */
+	/* An administrator must be able to log in to the console even if the pooler is full or
+	   shuts down. */
 	if (database->is_console && is_admin)
 		return REASON_NONE;
 	if (!database->is_console && pool->pools->draining == POOL_DRAIN_SERVERS)

@@ -6,7 +6,7 @@
  * roles_fresh_for() is unknown.
  *
  * The primary of a database is the host of its list with a fresh claim to be the primary. If
- * several hosts claim it, the one with the highest timeline is the primary, because a promotion
+ * several hosts claim it, the host with the highest timeline is the primary, because a promotion
  * begins a new timeline. With equal timelines there is no primary.
  *
  * A former primary may come back. Example: h1 is the primary in timeline 3 and loses its network,
@@ -15,8 +15,8 @@
  * the last primary belong to another cluster and are refused: see system_of().
  *
  * When a database gets another primary, all connections of the database to the old primary end at
- * once, in the middle of transactions too: what they wrote would be lost. Connections to a promoted
- * standby stay. A primary that is only unknown keeps its connections.
+ * once, in the middle of transactions too, because their writes would be lost. Connections to a
+ * promoted standby stay. A primary that is only unknown keeps its connections.
  *
  * Invariants: roles->primary is fresh, and one of the places. pool->targets of each pool of the
  * database follows from the last decision.
@@ -90,7 +90,8 @@ void roles_note_addresses(const struct host *name, usec_t now)
 	}
 }
 
-/* Whether the pools of the database need a look at the role that a client asks for. */
+/* Sets pool->is_plain: whether the pools of the database need no look at the role that a client
+   asks for. */
 static void set_plain(const struct database *database)
 {
 	LIST_EACH(node, &database->members) {
@@ -188,8 +189,8 @@ static uint64_t vote_of(const struct host *host, usec_t now)
  * Returns the system identifier of the cluster of the database: the identifier of the last primary,
  * unless more than half of the list reports another one now, as after a pg_upgrade or with the
  * answers that follow the first one. Before the first primary, the identifier that most hosts
- * report, of equal numbers the first in the list. A host that does not answer has no vote: its
- * address may have had a server of any cluster. 0: none is known.
+ * report, of equal numbers the first in the list. Hosts without an answer have no vote, because
+ * their addresses may have had a server of any cluster. 0: none is known.
  */
 static uint64_t system_of(const struct roles *roles, usec_t now)
 {
@@ -231,9 +232,9 @@ static bool is_past(const struct roles *roles, const struct host *host, usec_t n
 	       now - roles->last_seen < AWAY_LONG;
 }
 
-/* An answer that is still to come may show that the host belongs to another cluster, or, before the
-   first primary, that another host has a higher timeline. Answers are waited for as long as they
-   are valid. */
+/* Whether the decision is early: an expected answer may show that the host belongs to another
+   cluster, or, before the first primary, that another host has a higher timeline. Answers are
+   waited for as long as they are valid. */
 static bool is_early(const struct roles *roles, const struct host *host, usec_t now)
 {
 	bool is_awaited = host->is_reported;
@@ -508,7 +509,8 @@ void roles_decide(struct roles *roles, usec_t now)
 		roles->last_seen = now;
 		roles->why[0] = '\0';
 		primary->users++;
-		/* a name that has one address for some time is another host, but the same server */
+		/* a name may have one address for some time, and is then another host, but the same
+		   server */
 		if (last && last != primary && !is_same_server(last, primary))
 			leave_host(roles->database, last);
 		if (last)

@@ -1,5 +1,5 @@
 /*
- * What the hosts say about their roles.
+ * The reports of hosts about their roles.
  *
  * A host reports its role three ways: in the answer to the question of its watcher, in each login,
  * and in the ParameterStatus of a busy session. host_note() stores the report in host->evidence
@@ -193,7 +193,8 @@ void host_note_failure(struct host *host, const char *why, usec_t now)
 {
 	host->errors++;
 	host->failed_at = now;
-	/* each doubt causes a question at once: a host that stays away causes one only */
+	/* each doubt causes a question at once, so a host that stays away must cause only one
+	   doubt */
 	if (host->evidence.claim != CLAIM_UNKNOWN)
 		host_doubt(host, now);
 	set_claim(host, CLAIM_UNKNOWN, why, now);
@@ -213,7 +214,7 @@ void host_doubt(struct host *host, usec_t now)
 		struct roles *roles = database->roles;
 
 		for (unsigned i = 0; roles && i < roles->count; i++) {
-			/* a standby that goes away does not put the primary in doubt */
+			/* the loss of a standby does not put the primary in doubt */
 			if (roles->places[i].host == host &&
 			    (!roles->primary || roles->primary == host))
 				roles->doubt_since = now;

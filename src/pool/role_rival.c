@@ -1,13 +1,13 @@
 /*
  * Two primaries at once: a "split brain". role.c chooses at most one of them: with Patroni its
  * leader, even if another primary has a higher timeline. Clients that connect to the other one past
- * pgweir write data that will be lost. So each further primary is reported: a WARNING when it is
- * found, the state `second primary` and the metric pgweir_hosts_second_primary while it lasts, and
- * a line when it is over.
+ * pgweir write data that will be lost. Therefore each further primary is reported: a WARNING when
+ * it is found, the state `second primary` and the metric pgweir_hosts_second_primary while it
+ * lasts, and a line when it is over.
  *
- * Two valid claims are not two primaries: in a switchover, the last answer of the former primary is
- * still valid when the new primary answers first. Both must repeat their claims after both have
- * been made (are_both()).
+ * Two valid claims do not prove two primaries: in a switchover, the last answer of the former
+ * primary is still valid when the new primary answers first. Both must repeat their claims after
+ * both have been made (are_both()).
  *
  * A host may be in the lists of many databases. Each list has its own verdict
  * (role_place.is_rival), host->rivals counts them, and only the first and the last one are logged.
@@ -19,7 +19,8 @@
 
 static bool claims_primary(const struct host *host)
 {
-	/* after a login alone the host may turn out to belong to another cluster */
+	/* a claim that only a login has reported is not counted, because the host may turn out to
+	   belong to another cluster */
 	return host->is_fresh && host->evidence.claim == CLAIM_PRIMARY && !host->is_reported;
 }
 

@@ -2,12 +2,12 @@
  * Patroni's word about the hosts of a database: its members, the holder of the leader lock, and
  * tags. A database without hosts in the configuration has the members as its hosts.
  *
- * A host that Patroni does not name any more goes from the list when it does not answer. While it
- * answers it may stay: members vanish from Patroni's answers while the store of the cluster is
- * away, and then there is no leader; or a member has lost its Patroni, and serves its clients. A
- * host that is in no list any more is forgotten when its last connection has ended
- * (pools_sweep()). So names that come and go, as addresses of containers do, leave nothing
- * behind, and a list never has more than ROLE_MEMBERS_MOST hosts.
+ * When Patroni does not name a host any more, and the host does not answer, it leaves the list.
+ * While it answers it may stay: members vanish from Patroni's answers while the store of the
+ * cluster is away, and then there is no leader; or a member has lost its Patroni, and serves its
+ * clients. When a host is in no list any more, it is forgotten with the end of its last connection
+ * (pools_sweep()). Therefore names that come and go, such as addresses of containers, do not
+ * accumulate, and a list never has more than ROLE_MEMBERS_MOST hosts.
  *
  * Invariant: roles->leader is one of the places.
  */
@@ -68,7 +68,7 @@ static void renew_homes(const struct roles *roles)
 	}
 }
 
-/* Appends the host to the places, unless it is there. False: no memory. */
+/* Appends the host to the places unless they have it already. False: no memory. */
 static bool source_add_place(struct roles *roles, struct role_place *places, unsigned *count,
 			     const char *key)
 {
@@ -137,7 +137,7 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 		snprintf(roles->source_why, HOST_WHY,
 			 "Patroni's leader %.80s is not in the list of hosts", members[leader].key);
 	roles->source_at = at;
-	/* the time of the answer alone changes nothing while there is a primary */
+	/* while there is a primary, an answer that only has a later time changes nothing */
 	if (roles->leader != was || !roles->primary)
 		roles_set_due(roles);
 }

@@ -436,7 +436,8 @@ static int compare_hosts(const void *a, const void *b)
 	return strcmp((*one)->key, (*other)->key);
 }
 
-/* A pool whose logins the host refuses for good, or NULL. */
+/* Returns a pool whose logins the host refuses until a setting changes (FAILURE_LASTING), or
+   NULL. */
 static const struct pool *refused_at(const struct host *host)
 {
 	LIST_EACH(node, &host->pools->all) {

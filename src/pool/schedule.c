@@ -27,7 +27,7 @@
 #define ROUNDS_MOST 64
 /* pools whose latency period ends in one tick: a microsecond or two each */
 #define PERIODS_MOST 200
-/* how long a server that was full gets one connection at a time */
+/* how long a server gets one connection at a time after it was full */
 #define FULL_LASTS (15 * USEC)
 /* Time between two attempts to reach a server that refuses connections, is not ready or is full. */
 #define POOL_LOOK_EVERY (USEC / 2)
@@ -86,8 +86,8 @@ static struct pool_server *pool_idle_for(const struct pool *pool, const struct p
 	if (!pool->reads_sequences)
 		return first_fitting(pool, SERVER_IDLE, client,
 				     pool->pools->conf->settings.server_round_robin);
-	/* The client needs the server that it had last. The server that is idle longest leaves
-	   other clients theirs. */
+	/* The client gets the server that it had last, if it is idle, and otherwise the server that
+	   is idle longest: the clients of recent servers are likely to come back to them. */
 	LIST_EACH(node, &pool->servers[SERVER_IDLE])
 		if (server_at(node)->last == client &&
 		    server_at(node)->close_reason == REASON_NONE &&
@@ -169,7 +169,7 @@ static struct pool_server *pool_longest_idle(const struct pool *pool)
 }
 
 /* Returns how many idle servers of other pools of the database (`of_user`: of the user) can be
-   closed for this pool, and sets *longest to the one that is idle longest, or NULL. A pool with
+   closed for this pool, and sets *longest to the longest idle server of these, or NULL. A pool with
    waiting clients needs its idle servers itself. */
 static int64_t evictable(const struct pool *pool, bool of_user, struct pool_server **longest)
 {
@@ -212,7 +212,7 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 			       : client_first(pool, CLIENT_WAITING_LOGIN);
 	if (is_lasting && client_first(pool, CLIENT_WAITING))
 		return client_first(pool, CLIENT_WAITING);
-	/* Otherwise a query that began to wait after the logins began to fail gets the error. The
+	/* Otherwise a query gets the error if it began to wait after the logins began to fail. The
 	   queue is in the order of arrival. */
 	for (struct list *node = queue->prev;
 	     !is_lasting && node != queue && client_at(node)->since > pool->login_failing_since;
@@ -220,8 +220,8 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 		if (!logins_wait || !(client_at(node)->is_internal || client_at(node)->is_login))
 			return client_at(node);
 	}
-	/* With server_down = wait, a login that came after a lasting failure waits for the next
-	   attempt. */
+	/* With server_down = wait, logins wait for the next attempt if they came after a lasting
+	   failure. */
 	if (logins_wait)
 		return is_lasting && login && login->since <= pool->login_failed_at ? login : NULL;
 	LIST_EACH(node, queue) {
@@ -232,7 +232,7 @@ static struct pool_client *pool_refusable(const struct pool *pool)
 }
 
 /* Whether an idle server is idle for longer than server_check_delay. The comparison is strict: with
-   a delay of 0, a server that answered in this turn need not be tested again. */
+   a delay of 0, no server is tested again that has answered in this turn. */
 static ALWAYS_INLINE bool schedule_is_stale(const struct pool *pool, usec_t now)
 {
 	const struct list *head = &pool->servers[SERVER_IDLE];
@@ -241,9 +241,9 @@ static ALWAYS_INLINE bool schedule_is_stale(const struct pool *pool, usec_t now)
 	       now - server_at(head->prev)->since > pool->pools->conf->settings.server_check_delay;
 }
 
-/* Moves servers that are idle for longer than server_check_delay to USED. A server that was opened
-   for one client only is not tested: a walsender need not understand SQL, and its end is noticed by
-   reading. */
+/* Moves servers that are idle for longer than server_check_delay to USED. Servers that were opened
+   for one client are not tested, because a walsender need not understand SQL, and its end is
+   noticed by reading. */
 static void pool_age(struct pool *pool, usec_t now)
 {
 	const char *check = pool->pools->conf->settings.server_check_query;
@@ -334,8 +334,9 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->refusable = pool->login_failed && pool_refusable(pool) != NULL;
 	view->since_login_failed = now - pool->login_failed_at;
 	/*
-	 * The name of a missing database is no fault of the server; look-ups, which need no
-	 * password, wait all the same. A full server is not tried again at once, even if
+	 * If a database is missing, a client may have invented its name, and the server is not at
+	 * fault: the next client causes an attempt at once. Look-ups wait all the same, because
+	 * clients need no password to cause them. A full server is not tried again at once, even if
 	 * server_login_retry is 0, and for some time only one login is in progress.
 	 */
 	view->login_retry = settings->server_login_retry;
@@ -399,7 +400,8 @@ static bool schedule_step(struct pool *pool, usec_t now)
 	if (is_hold) {
 		if (was_held && verdict.limit != LIMIT_HOST)
 			pool_hosts_wake(pool);
-		/* a server that a client with pins gives back can work for another client */
+		/* a client with pins may give its server back, which can then work for another
+		   client */
 		if (verdict.limit != LIMIT_POOL_SIZE && verdict.limit != LIMIT_DATABASE &&
 		    verdict.limit != LIMIT_USER && verdict.limit != LIMIT_HOST)
 			return false;
@@ -557,8 +559,8 @@ static void close_aged(struct pool *pool, usec_t now)
 			LIST_EACH(node, &pool->servers[states[i]]) {
 				struct pool_server *server = server_at(node);
 
-				/* With a lifetime of 0, a server that has not served a client yet
-				   may still serve one. */
+				/* With a lifetime of 0, a server may serve one client, so a new
+				   server stays. */
 				if (lifetime == 0 ? !server->lent : now - server->opened < lifetime)
 					continue;
 				if (!oldest || server->opened < oldest->opened)
@@ -589,8 +591,8 @@ static int64_t pool_floor(const struct pool *pool)
 	return size > 0 && least > size ? size : least;
 }
 
-/* Opens a server for min_pool_size, or to probe a server that is down. Evicts no other server for
-   these. */
+/* Opens a server for min_pool_size, or to find out whether the server is up again. Evicts no other
+   server for these. */
 static void pool_open_unasked(struct pool *pool, usec_t now)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
