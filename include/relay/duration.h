@@ -12,8 +12,8 @@ enum duration { DURATION_QUERY, DURATION_TRANSACTION, DURATION_WAIT };
 
 /* Logs a duration of a client that has a server, if the settings say so. */
 void duration_log(struct client *client, enum duration what, usec_t took);
-/* Notes the text of the query that the client begins with this message, of whose body `here` bytes
-   are present. */
+/* The client begins a query with this message: notes its text for the log. The first `here` bytes
+   of the body have arrived. */
 void duration_note_text(struct client *client, uint8_t type, const uint8_t *body, size_t here);
 
 #endif

@@ -12,9 +12,9 @@
 /* The server and the client are ACTIVE and linked. True: the client's messages may be sent at once.
    False: the server gets the client's parameters first, or the pair has ended. */
 bool link_begin(struct server *server, struct client *client);
-/* The client's next link, if it began now, would be for a transaction or statement, and end with
-   it. A client with prepared statements that are shared stays in transaction mode after a change to
-   session mode: a session of its own would not have these statements. */
+/* Whether a link of the client that begins now ends with the transaction or statement. A client
+   with prepared statements that are shared stays in transaction mode after a change to session
+   mode, because a session of its own would not have these statements. */
 static inline bool link_will_share(const struct client *c)
 {
 	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION ||

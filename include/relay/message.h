@@ -25,7 +25,9 @@ struct walk relay_pass_plain(struct client *client, const uint8_t *at, size_t n)
    False: the client has ended. */
 bool relay_send_local_replies(struct client *client, struct server *server);
 
-/* The client may be told an ErrorResponse that arrives now in other words. */
+/* Whether pgweir may replace an ErrorResponse that arrives now by other words for the client.
+   Example: the error names a prepared statement by the server's name, and the client knows another
+   one. */
 static inline bool answer_may_be_told(const struct server *s)
 {
 	const struct client *c = s->pooled.link && !s->pooled.link->is_internal
@@ -41,7 +43,7 @@ static inline bool answer_may_be_told(const struct server *s)
 enum verdict answer_look(struct server *server, const uint8_t *at, size_t n,
 			 struct pg_frame *frame);
 
-/* Logs the error of a server; `context` says what pgweir was doing. */
+/* Logs the error of a server; `context`: the action of pgweir that has failed. */
 void answer_log_error(const struct server *server, const char *context,
 		      const struct pg_error *error);
 

@@ -14,35 +14,37 @@ void offload_view(struct client *client, const uint8_t *at, size_t n, struct req
 /* Carries a decision of request_decide() out. Returns as request_take(). */
 enum verdict offload_take(struct client *client, enum request_decision decision, const uint8_t *at,
 			  size_t n);
-/* The request is not for a standby any more, and asks nothing: DIRECT, or the step of a held BEGIN.
-   */
+/* The request is not for a standby any more, and no question is to be asked for it: the step
+   becomes DIRECT, or BEGIN_HELD if a BEGIN is held. */
 void offload_end(struct client *client);
-/* The client, in a step of REQUEST_IN_STATEMENT, has a server, and *n bytes to send. True: the
-   client waits for its server, which is asked or must answer first; or the pair has ended. False:
-   *n bytes may be sent. */
+/* Before the bytes of a client in a step of REQUEST_IN_STATEMENT are sent to its server. True: they
+   wait, because the server gets a question first, or has not answered the statement yet; or the
+   pair has ended. False: the first *n bytes may be sent. */
 #define REQUEST_IN_STATEMENT \
 	(REQUEST_IN(ASKING) | REQUEST_IN(ASKING_ALL) | REQUEST_IN(DOUBTED) | REQUEST_IN(OFFLOADED))
 bool offload_blocks(struct client *client, size_t *n);
-/* The beginning of the answer of a standby, as retry_look(). */
+/* Examines the beginning of the answer of a standby, with the parameters and results of
+   retry_look(). */
 enum retry_verdict offload_look(struct server *server, const uint8_t *at, size_t n);
-/* The server has answered a statement with OFFLOADED. `is_whole`: nothing has arrived after the
-   answer. Otherwise the client waits for the rest, because the server is not free before. */
+/* The server has answered a statement in step OFFLOADED. `is_whole`: nothing has arrived after the
+   answer. Otherwise the client waits for the rest, because only then is the server free. */
 void offload_over(struct server *server, bool is_whole);
 /* The connection to the server is lost. True: the primary gets the statement, as after
    retry_lost(). */
 bool offload_lost(struct server *server);
-/* The server is lost, or its host is; it may have executed the request, of which nothing was
-   forwarded. True: the request is one statement that may only read. It is taken back as by
-   retry_take_back(), and its client waits for another server, which is asked whether the statement
-   only reads; otherwise the client ends with REASON_OUTCOME_UNKNOWN. */
+/* The server or its host is lost after it may have executed the request, and the client has no part
+   of the answer. True: the request is one statement that may only read. It is taken back as by
+   retry_take_back(), and the next server is asked whether the statement only reads. If it does,
+   that server executes it; if not, the client ends with REASON_OUTCOME_UNKNOWN, because the
+   statement may have been executed. */
 bool offload_doubt(struct server *server, enum close_reason why);
 
-/* The statement of the client is for a standby, and not all of its bytes have been sent. */
+/* Whether the client's statement is for a standby and some of its bytes have not been sent. */
 static inline bool offload_is_incomplete(const struct client *c)
 {
 	return c->request->step == REQUEST_OFFLOADED && c->request->sent < c->request->size;
 }
-/* The server executes the statement of its client, and is not the primary. */
+/* Whether a server other than the primary executes the statement of its client. */
 static inline bool offload_is_away(const struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);

@@ -8,7 +8,8 @@
 
 /*
  * Executions and times of queries (query_stats), for SHOW STATEMENTS. A shared prepared statement
- * has an entry of its own; other texts share an entry if they differ only in literals.
+ * has an entry of its own; other texts share an entry if they differ only in literals. For example,
+ * SELECT 1 and SELECT 22 are the entry SELECT ?.
  */
 /* entries; then the entry that was not used for the longest time makes room */
 #define QUERY_STATS_MOST 1000

@@ -40,7 +40,7 @@ static inline void relay_begin_turn(struct world *w)
 		relay_share_turn(w);
 	w->loop.turns++;
 }
-/* The far side's socket took everything: this side may be read again. */
+/* The server's socket has taken everything that waited: the client may be read again. */
 void relay_client_drained(struct client *client);
 void relay_server_drained(struct server *server);
 #endif

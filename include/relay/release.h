@@ -27,7 +27,7 @@ struct release_view {
 	bool has_unsent;		/* bytes for the server wait to be sent */
 	bool in_message;		/* a message of the client is incomplete ... */
 	bool in_copy_data;		/* ... which is CopyData that can be completed */
-	/* the client has sent a request that has not gone to the server */
+	/* the client has sent a request, and the server has not got it */
 	bool is_about_to_send;
 	bool is_canceled;		/* cancel requests are on their way to the server */
 	bool has_state;			/* the session has state of the client, or may have */
@@ -63,14 +63,15 @@ struct release {
 	const char *why;
 };
 
-/* Pure. For a client that stays and, with client_ends, for a client that ends. */
+/* Pure: the verdict depends on the view only. For a client that stays and, with client_ends, for a
+   client that ends. */
 struct release release_decide(const struct release_view *view);
 
 /* An empty query: its answer resolves a doubt of the ledger. */
 extern const struct server_task task_barrier;
-/* A query that separates the answers for the client from later ones, when the ledger does not know
-   which answers the server owes. The client gets all messages of the server before the answer to
-   the query. */
+/* A query whose answer separates the answers for the client from later answers, when the ledger
+   does not know which answers the server owes. The client gets all messages of the server before
+   the answer to the query. */
 extern const struct server_task task_leave;
 
 /* Ends the link if the server is free, or takes the next step towards that. In session mode only
@@ -83,8 +84,9 @@ static inline void release_if_over(struct server *s)
 	if (ledger_depth(&s->ledger) == 0)
 		release_check(s);
 }
-/* The client keeps the server for values of sequences only (session_values_may_yield). True: the
-   server was free, and has returned to its pool, or returns after task_values. */
+/* Another client needs the server, which this client keeps only for values of sequences
+   (session_values_may_yield). True: the server was free, and has returned to its pool, or returns
+   after task_values. */
 bool release_yielded(struct server *server);
 /* For the reap: the client ends, and is left to the caller. The server returns to its pool, settles
    a doubt without the client, or ends. */
@@ -98,7 +100,7 @@ void finish_begin(struct server *server, uint32_t lacks, bool has_terminated);
 void finish_continue(struct server *server);
 /* Cancels the query after client_gone_delay, and closes the server after client_gone_timeout. */
 void finish_tick(struct server *server);
-/* Nothing of a client is left in the server: no owed answer, no transaction, no incomplete
+/* Whether nothing of a client is left in the server: no owed answer, no transaction, no incomplete
    message. */
 bool server_is_clean(const struct server *server);
 /* Whether the next message of the server, with n > 0 bytes at `at`, is the answer to task_leave,

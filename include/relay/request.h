@@ -34,7 +34,7 @@ enum request_says {
 /* The facts on which the decision depends. */
 struct request_view {
 	enum request_step step;
-	enum reads reads;		/* what standbys may execute for the client */
+	enum reads reads;		/* the requests of the client that standbys may execute */
 	bool is_shared, is_transaction;	/* its server would be lent, not for the session; for a
 					   transaction, not a statement */
 	bool holds_begin, is_aborted;	/* a BEGIN is held; its transaction is aborted */
@@ -58,8 +58,9 @@ enum request_decision {
 					   the BEGIN */
 	DECIDE_READ,			/* a transaction for a standby */
 	DECIDE_PRIMARY,			/* a transaction for the primary */
-	DECIDE_NOTE,			/* DIRECT; the text is noted, because most texts never
-					   return */
+	/* DIRECT; the text is noted, and asked about when it comes again, because most texts never
+	   return */
+	DECIDE_NOTE,
 	DECIDE_ASK,			/* DIRECT, after a question to the catalogue about the text
 					   */
 	DECIDE_ASK_ALL,			/* ... about all texts with a verdict */
@@ -75,8 +76,8 @@ enum request_decision request_decide(const struct request_view *view);
 /* The only writer of request->step: asserts that tbl/request_step.tbl allows the move, and asks for
    the host of the step. */
 void request_to(struct client *client, enum request_step step);
-/* Returns the step of a request that no server has: BEGIN_HELD or DIRECT, or the step that binds
-   it. */
+/* Returns the step of a request while no server has it: BEGIN_HELD or DIRECT, or the step that
+   binds it. */
 enum request_step request_step_again(const struct request *request);
 /* The status for a ReadyForQuery of pgweir's own, to a client without a server. */
 static inline const char *request_status(const struct client *c)
@@ -86,8 +87,9 @@ static inline const char *request_status(const struct client *c)
 
 /* ---- from the client ---- */
 
-/* The text of the first of n bytes, n > PG_HEADER + 1, may begin a read-only transaction: by its
-   first letter nearly every other text may not. */
+/* Whether the message at the front of n bytes (n > PG_HEADER + 1) may begin a read-only
+   transaction. Only the first letter of its text is tested, because this excludes nearly every
+   other text at the cost of one comparison. */
 static inline bool request_may_begin(const uint8_t *at, size_t n)
 {
 	const uint8_t *text = at + PG_HEADER;
@@ -100,7 +102,7 @@ static inline bool request_may_begin(const uint8_t *at, size_t n)
 	if (!text)
 		return false;
 	letter = *text | 0x20;
-	/* BEGIN, which says more than that; START; blanks and comments */
+	/* BEGIN with further words, such as READ ONLY; START; blanks and comments */
 	if (letter == 'b')
 		return pg_u32_at(at + 1) >= PG_LENGTH_WORD + sizeof("BEGIN READ ONLY");
 	return (letter == 's' && (text[1] | 0x20) == 't') || *text < 'A';
@@ -132,20 +134,20 @@ enum verdict request_before(struct client *client, struct server *server,
 /* The server has answered the failing message that request_before() has gathered: the client gets
    the error 25001. VERDICT_SWALLOW; VERDICT_INVALID: no memory. */
 enum verdict request_tell_refused(struct client *client);
-/* A cancel request has ended the request, which has waited for a server: the transaction of a BEGIN
-   that is held is aborted. */
+/* A cancel request has ended the request, which has waited for a server: if a BEGIN is held, its
+   transaction is aborted. */
 void request_refused(struct client *client);
 
 /* ---- the messages that the server has got ---- */
 
 #define RETRY_SPARE 512			/* bytes of memory that stay for the next request */
 
-/* The messages were too long, and are not kept. */
+/* Whether the messages were too long to be kept. */
 static inline bool request_is_cut(const struct request *r)
 {
 	return r->sent > bytes_size(&r->kept);
 }
-/* Another server can get the request. */
+/* Whether another server can get the request, because all of its bytes are kept. */
 static inline bool request_is_whole(const struct request *r)
 {
 	return (r->repeat == REPEAT_WHOLE || r->repeat == REPEAT_UNSENT) && !request_is_cut(r);
@@ -160,9 +162,10 @@ static inline void request_forget(struct request *r)
 	if (r->repeat != REPEAT_BOUND)
 		r->repeat = REPEAT_NOTHING;
 }
-/* request_keep(), if the memory does not suffice. */
+/* The part of request_keep() that gets more memory. */
 void request_keep_more(struct request *request, const uint8_t *at, size_t n);
-/* The server of the client gets these bytes of its request, at least one. */
+/* The server of the client gets these bytes of its request, at least one: keeps them, so that
+   another server can get them after a failure. */
 static inline void request_keep(struct client *c, const uint8_t *at, size_t n)
 {
 	struct request *r = c->request;
@@ -188,8 +191,7 @@ static inline void request_forwarded(struct request *r)
 	if (r->repeat == REPEAT_WHOLE || r->repeat == REPEAT_UNSENT)
 		r->repeat = REPEAT_ANSWERED;
 }
-/* The client has got a reply of pgweir itself, before request_keep() of the messages, at the end of
-   the walk. */
+/* pgweir has sent the client a reply of its own, in a walk whose messages are kept at its end. */
 static inline void request_replied(struct request *r) { r->repeat = REPEAT_BOUND; }
 /* The server of the client has answered all that it got. */
 static inline void request_answered(struct client *c)
@@ -201,7 +203,7 @@ static inline void request_answered(struct client *c)
 		r->begin_is = BEGIN_ANSWERED;
 	r->repeat = server_of(c->pooled.link)->session.dirty ? REPEAT_BOUND : REPEAT_NOTHING;
 }
-/* A link begins, and nothing of an earlier link is true. */
+/* A link begins: forgets everything about an earlier link. */
 void request_begin_link_again(struct client *client);
 static inline void request_begin_link(struct client *c)
 {

@@ -18,7 +18,8 @@ enum retry_verdict {
 	RETRY_TAKEN
 };
 
-/* Whose request an error answers, and what follows from it: tbl/retry_error.tbl. */
+/* The kind of request that an error answers, and its consequence: tbl/retry_error.tbl. Example:
+   25006 as the answer of a host that was the primary until now. */
 enum error_of { ERROR_OF_READ, ERROR_OF_UNREAD, ERROR_OF_PRIMARY, ERROR_OF_STANDBY };
 enum resend {
 	RESEND_NEVER,			/* the client gets the error */
@@ -50,16 +51,16 @@ static inline bool retry_passes(const struct server *s, const struct client *c, 
 	}
 	return false;
 }
-/* The answer to a whole request begins with these n bytes, between two messages; nothing of
-   it was forwarded. */
+/* Examines the first n bytes of the answer to a whole request, before anything of it is forwarded.
+   The bytes begin with a message. */
 enum retry_verdict retry_look(struct server *server, const uint8_t *at, size_t n);
 /* The connection is lost. True: the server has executed nothing of the request; the link is over,
    as after RETRY_TAKEN. Otherwise the caller ends the server and its client. */
 bool retry_lost(struct server *server);
-/* Takes the link apart: the request, of which nothing was forwarded, becomes the next input of the
-   client and has this step, and the server ends for this reason. False: no memory, or the client
-   must keep its server, and nothing has happened. The caller decides when the client continues:
-   client_resume(). */
+/* Ends the link so that another server can get the request, before anything of the answer is
+   forwarded: the request becomes the next input of the client and has this step, and the server
+   ends for this reason. False: no memory, or the client must keep its server, and nothing has
+   happened. The caller decides when the client continues: client_resume(). */
 bool retry_take_back(struct server *server, enum close_reason why, enum request_step step);
 /* The host of the server is silent, closed, or not the primary any more: takes a read back, and its
    client goes on with another host. False: the request may do more than read, or its answer has
@@ -74,7 +75,8 @@ enum close_reason retry_loss(const struct client *client, const struct server *s
 			     enum close_reason why);
 /* Frees the answer that is held back, and forgets its host. */
 void retry_forget_host(struct request *request);
-/* Nothing in the session of the server, or in the traffic of the client, keeps the client there. */
+/* Whether the client can go to another server: no state in its session, such as a temporary table,
+   and no unfinished message keeps it here. */
 bool retry_may_leave(const struct client *client, const struct server *server);
 
 #endif

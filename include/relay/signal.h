@@ -9,9 +9,11 @@
 
 #include <string.h>
 
-/* pg_terminate_backend and pg_cancel_backend with a number that pgweir told: see signal.c. */
+/* pg_terminate_backend() and pg_cancel_backend() with a process number that pgweir has given to a
+   client, such as SELECT pg_cancel_backend(4242): see signal.c. */
 
-/* False: signal_replace() is false for the message. */
+/* Whether the message may call one of these functions. False: signal_replace() need not be
+   called. */
 static inline bool signal_may_be_meant(const struct client *c, const struct pg_frame *f)
 {
 	const uint8_t *text;
@@ -27,9 +29,9 @@ static inline bool signal_may_be_meant(const struct client *c, const struct pg_f
 	return text && signal_text_may_be(text, f->here - (size_t)(text - f->body));
 }
 
-/* Does what the message asks for, and appends the message that the client's server gets in its
-   place. False: the server gets the message itself, and nothing was done. The server is ready for
-   the message. */
+/* Carries the request of the message out, and appends the message that the client's server gets in
+   its place. False: the server gets the message itself, and nothing was done. The server is ready
+   for the message. */
 bool signal_replace(struct client *client, struct server *server, const struct pg_frame *frame,
 		    struct bytes *out);
 

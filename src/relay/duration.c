@@ -49,7 +49,7 @@ NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took
 	if (c->peer.world->queries.stats && c->query)
 		query_stats_add(c->peer.world->queries.stats, c->query->statement, c->query->text,
 				took);
-	/* the next request may begin without a text that is known */
+	/* the text of the next request may be unknown */
 	mem_free(c->query);
 	c->query = NULL;
 }

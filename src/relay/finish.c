@@ -2,9 +2,9 @@
  * A server whose client has left in a query or a transaction (client_gone): SERVER_FINISHING.
  *
  * pgweir reads and drops the answers to the client, rolls the transaction back, and returns the
- * server to its pool. With client_gone = cancel the tick cancels a query that does not end by
- * itself, unless the client has sent Terminate: PostgreSQL executes what precedes a Terminate.
- * finish_continue() takes the next step after each answer:
+ * server to its pool. With client_gone = cancel the tick cancels the query if it does not end by
+ * itself, unless the client has sent Terminate: PostgreSQL executes all messages before a
+ * Terminate. finish_continue() takes the next step after each answer:
  *
  *	COPY FROM STDIN			CopyFail, with the rest of an incomplete CopyData before it
  *	batch without a Sync		ROLLBACK as a part of the batch, and Sync: a Sync alone
@@ -32,7 +32,8 @@
 #include "state/session_state.h"
 #include "state/task.h"
 
-#define NEVER INT64_MAX			/* server->canceled_at: not to be cancelled */
+/* server->canceled_at of a query that is not to be cancelled */
+#define NEVER INT64_MAX
 /* a cancel request that arrives between two queries has no effect */
 #define CANCEL_AGAIN USEC
 
@@ -147,7 +148,7 @@ void finish_continue(struct server *s)
 	struct ledger *l = &s->ledger;
 	bool sent = true, fails_copy;
 
-	/* a server without a client that ends is SERVER_DEAD at once */
+	/* the end of a server without a client makes it SERVER_DEAD at once */
 	if (s->pooled.state != SERVER_FINISHING)
 		return;
 	/* also after the messages of a task, which a COPY of the batch has swallowed */
@@ -166,7 +167,8 @@ void finish_continue(struct server *s)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return;
 	}
-	/* answers will come */
+	/* returns if answers are still owed, because this function is called again after each of
+	   them */
 	if (s->task || !(ledger_is_empty(l) || ledger_is_in_doubt(l)) || s->peer.passing > 0 ||
 	    bytes_size(&s->peer.held) > 0 || stream_unsent(&s->peer.stream) > 0)
 		return;

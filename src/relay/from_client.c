@@ -47,13 +47,13 @@ static void from_client_flush(struct client *c, struct gather *g)
 	c->half_sent = false;
 }
 
-/* A message of this type may be one for take_without_server(). */
+/* Whether a message of this type may be answered without a server, by take_without_server(). */
 static bool may_need_no_server(uint8_t type)
 {
 	return pg_client_messages[type].phases & PG_COPY && type != PGC_TERMINATE;
 }
 
-/* A message of this type may begin a request that needs a decision: request_take(). */
+/* Whether a message of this type may begin a request that request_take() must decide. */
 static bool may_take_request(const struct client *c, uint8_t type)
 {
 	bool is_decided = request_step_in(c, REQUEST_IN(TO_READ) | REQUEST_IN(TO_PRIMARY));
@@ -88,9 +88,9 @@ static bool take_without_server(struct client *c, const uint8_t *at, size_t n, s
 	return sent;
 }
 
-/* Takes what the messages at the front of n bytes need before a server: they need none, or a
-   decision. VERDICT_PASS: *used bytes are done; VERDICT_GONE; with another verdict the walk stops
-   before the message. */
+/* Handles the messages at the front of n bytes that come before the search for a server, because
+   they need no server or a decision about the host. VERDICT_PASS: *used bytes are done;
+   VERDICT_GONE; with another verdict the walk stops before the message. */
 static enum verdict take_before_server(struct client *c, const uint8_t *at, size_t n, size_t *used)
 {
 	*used = 0;
@@ -240,7 +240,7 @@ static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *bu
 		request_keep(c, buf, n);
 	if (stream_write_bytes(&server_of(c->pooled.link)->peer.stream, buf, n))
 		return (struct walk){ n, VERDICT_PASS };
-	/* the request was this one write */
+	/* this write was the whole request */
 	if (keeps && c->request->sent == n && c->request->repeat == REPEAT_WHOLE)
 		c->request->repeat = REPEAT_UNSENT;
 	return (struct walk){ n, VERDICT_BROKEN };
@@ -282,15 +282,16 @@ static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *bu
 #define LAST_READS 64
 
 /* Writing to the server has failed. Its last messages, perhaps all answers of the client, may still
-   be readable. They are read now, beyond the share of this turn, because there is no later turn.
-   Called last: the read buffer is overwritten. */
+   be readable: for example, PostgreSQL sends the reason of a shutdown and closes. They are read
+   now, beyond the share of this turn, because there is no later turn. Called last: the read buffer
+   is overwritten. */
 static void relay_drain_server(struct client *c)
 {
 	struct server *s = server_of(c->pooled.link);
 	bool from_socket;
 	int reads = 0;
 
-	/* no event has announced what is read now */
+	/* no event has announced the bytes that are read now */
 	if (c->request)
 		c->request->sent_in = 0;
 	do {
@@ -352,8 +353,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		peer_come_again(&c->peer);
 }
 
-/* A client without a server that does not read its answers is not read either, so that answers do
-   not accumulate. */
+/* A client without a server is not read while it does not read its answers, so that answers do not
+   accumulate. */
 static bool waits_for_own_room(struct client *c)
 {
 	if (c->pooled.link || stream_unsent(&c->peer.stream) == 0)
@@ -362,7 +363,7 @@ static bool waits_for_own_room(struct client *c)
 	return true;
 }
 
-/* After a walk: whether more may be read now. */
+/* After a walk, whether more may be read in this turn. */
 static bool client_may_go_on(struct client *c, enum verdict verdict)
 {
 	struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
@@ -370,7 +371,7 @@ static bool client_may_go_on(struct client *c, enum verdict verdict)
 	if (s && s->ledger.lost)
 		release_if_over(s);
 	if (verdict == VERDICT_WAIT) {
-		/* the socket is read up to the limit, to notice a client that leaves the queue */
+		/* the socket is read up to the limit, to notice when the client leaves the queue */
 		if (bytes_size(&c->peer.held) >= held_most(c))
 			flow_block(&c->peer, FLOW_HELD);
 		return false;
@@ -384,7 +385,7 @@ static bool client_may_go_on(struct client *c, enum verdict verdict)
 	return !peer_is_stopped(&c->peer) && !waits_for_own_room(c);
 }
 
-/* The server has all messages of the client, and must answer next. */
+/* Whether the server has all messages of the client, so that its answer comes next. */
 static bool awaits_answer(const struct client *c)
 {
 	const struct server *s = c->pooled.link ? server_of(c->pooled.link) : NULL;
@@ -393,15 +394,15 @@ static bool awaits_answer(const struct client *c)
 	       !stream_has_buffered(&c->peer.stream);
 }
 
-/* The client holds complete messages, or a frame that must be seen as a whole and does not fit the
-   read buffer. */
+/* Whether the client holds complete messages, or a frame that must be seen as a whole and does not
+   fit the read buffer. */
 static bool holds_much(const struct client *c)
 {
 	return c->peer.held.data &&
 	       (c->peer.held_first || c->collects > 0 || bytes_size(&c->peer.held) > READ_BUFFER);
 }
 
-/* A frame that is too large for the read buffer is collected in the client's own memory; later
+/* Collects a frame in the client's own memory, because the read buffer is too small for it; later
    input is not read before it has been sent. True: it is complete. */
 static bool from_client_collect(struct client *c)
 {
@@ -495,12 +496,12 @@ static ALWAYS_INLINE bool from_client_round_of(struct client *c, bool from_socke
 	struct walk walk;
 	ssize_t r = 0;
 
-	/* a client that has sent a part of a message may send as much again */
+	/* after a part of a message the client may send as much again */
 	if (!c->pooled.link && room > held_most(c))
 		room = held < held_most(c) ? held_most(c) : held < room ? held : room;
 	if (room > w->share.piece)
 		room = w->share.piece;
-	/* there is no room if a pipeline that has reached its limit fills the buffer */
+	/* there is no room if the buffer is full of a pipeline at its limit */
 	if (from_socket && room > 0) {
 		r = stream_read(&c->peer.stream, w->buffer + held, room);
 		if (r < 0) {

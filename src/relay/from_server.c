@@ -94,7 +94,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	}
 }
 
-/* A statement has left a transaction open in statement mode. */
+/* Whether a statement has left a transaction open in statement mode. */
 static bool breaks_statement_mode(const struct server *s)
 {
 	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link &&
@@ -206,7 +206,7 @@ static void end_fatal(struct server *s, const struct gather *g, const struct pg_
 		client_resume(spared);
 }
 
-/* The ReadyForQuery of a client that listens has arrived, and everything before it was sent.
+/* The client listens. Its ReadyForQuery has arrived, and everything before it was sent.
    Notifications come before it. True: it is withheld until the listener has answered (task_hear);
    the client gets POST_READY then. */
 static NEVER_INLINE bool holds_ready(struct server *s, struct client *c)
@@ -247,8 +247,9 @@ static void end_left(struct server *s)
 	client_resume(c);
 }
 
-/* In statement mode an error replaces a ReadyForQuery that leaves a transaction open: it answers
-   the statement that broke the rule, also if more statements follow. */
+/* In statement mode an error replaces a ReadyForQuery that leaves a transaction open, for example
+   after a BEGIN. The error answers the statement that broke the rule, even if more statements
+   follow. */
 static enum verdict take_ready(struct server *s, struct client *c)
 {
 	client_ready(s, c);
@@ -350,9 +351,9 @@ static ALWAYS_INLINE struct walk walk_answer(struct server *s, struct client *c,
 	return (struct walk){ n, VERDICT_PASS };
 }
 
-/* Walks the answer of a client with a request, of which pass_plain() has taken the first `at`
-   bytes; `is_owed`: these bytes complete no answer, so another server may still give the answer.
-   Before these bytes, the pool had served `ended` transactions. */
+/* Walks the answer of a client with a request; pass_plain() has taken its first `at` bytes;
+   `is_owed`: these bytes complete no answer, so another server may still give the answer. Before
+   these bytes, the pool had served `ended` transactions. */
 static NEVER_INLINE struct walk walk_looking(struct server *s, struct client *c, const uint8_t *buf,
 					     size_t at, size_t n, uint64_t ended, bool is_owed)
 {
@@ -476,7 +477,7 @@ static NEVER_INLINE void end_lost(struct server *s, size_t held)
 
 	if (c && c->request && (offload_lost(s) || retry_lost(s)))
 		return;
-	/* the beginning of an answer, of which nothing more will come */
+	/* the beginning of an answer, whose rest will never come */
 	if (held > 0 && c && c->request) {
 		request_forwarded(c->request);
 		if (walk_server(s, s->peer.world->buffer, held).verdict == VERDICT_GONE)
@@ -497,7 +498,7 @@ static ALWAYS_INLINE bool from_server_round_of(struct server *s, bool from_socke
 
 	if (room > w->share.piece)
 		room = w->share.piece;
-	/* all messages of a server without a client are examined before it gets a client */
+	/* a server gets a client only after all of its messages have been examined */
 	if (!s->pooled.link && room > (size_t)w->share.looks_each * PG_HEADER)
 		room = (size_t)w->share.looks_each * PG_HEADER;
 	if (from_socket) {

@@ -90,7 +90,7 @@ bool link_begin(struct server *s, struct client *c)
 static void link_resume(struct server *s, struct client *c)
 {
 	release_check(s);
-	/* on its way to the listener of the pool */
+	/* the channels of the client are moving to the listener of the pool */
 	if (c->pooled.link && s->task != NULL)
 		return;
 	if (c->pooled.link) {

@@ -61,7 +61,7 @@ static ALWAYS_INLINE enum verdict want_server(struct client *c)
 	return VERDICT_PASS;
 }
 
-/* A request begins with the message whose body is at `body`. */
+/* Counts a request, which begins with the message with this body. */
 static ALWAYS_INLINE void count_request(struct client *c, uint8_t type, const uint8_t *body,
 					size_t here)
 {
@@ -118,7 +118,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 	/* a ReadyForQuery that is held back precedes them */
 	if (s->task == &task_hear)
 		return true;
-	/* between two messages, and not more than pgweir keeps for a client that does not read */
+	/* between two messages, and not more than pgweir keeps while a client does not read */
 	while ((s->peer.passing == 0 || s->peer.passing_dropped) &&
 	       stream_unsent(&c->peer.stream) < READ_BUFFER) {
 		for (used = 0; used < sizeof(out) && (size = prepared_local_reply(s, &reply)) > 0;
@@ -145,7 +145,7 @@ bool relay_send_local_replies(struct client *c, struct server *s)
 /*
  * The pipeline has reached RELAY_DEEPEST. Local replies that are due may be sent now. The server
  * may hold its answers in its buffer until a Flush or Sync, and the client's Sync comes later in
- * the pipeline: so pgweir sends a Flush.
+ * the pipeline. pgweir therefore sends a Flush, because otherwise both sides would wait for ever.
  */
 static NEVER_INLINE enum verdict too_deep(struct client *c, struct server *s, struct gather *g)
 {
@@ -159,7 +159,7 @@ static NEVER_INLINE enum verdict too_deep(struct client *c, struct server *s, st
 	return wait_for_answers(c);
 }
 
-/* Incomplete SQL that is not sent before its rest arrives, because it is searched for names of
+/* Whether the SQL is incomplete and must wait for its rest, because it is searched for names of
    parameters. SQL that is too large for the read buffer passes. */
 static bool text_lacks(const struct client *c, const struct pg_frame *f)
 {
@@ -330,7 +330,8 @@ static enum verdict take_QUERY(struct client *c, struct server *s, const struct 
 		role_query_sent(s, f->body, f->here);
 		return prepared_send_query(c, s) ? VERDICT_PASS : message_no_memory(c);
 	}
-	/* the names of prepared statements of the client are replaced */
+	/* the message must be complete, because pgweir replaces the names of the client's
+	   statements in it */
 	if (!pg_frame_is_whole(f) && f->size <= READ_BUFFER - PG_HEADER) {
 		count_request(c, f->type, f->body, f->here);
 		return VERDICT_MORE;
@@ -343,7 +344,7 @@ static enum verdict take_QUERY(struct client *c, struct server *s, const struct 
 					      : verdict;
 }
 
-/* Parse, Bind, Describe, Close: of a statement that clients may share. */
+/* Parse, Bind, Describe, Close: clients may share the statement. */
 static enum verdict take_STATEMENT(struct client *c, struct server *s, const struct pg_frame *f,
 				   struct gather *g, size_t *skip)
 {
@@ -424,7 +425,8 @@ static bool message_fill_values(struct client *c, struct server *s, const struct
 				  f->type == PGC_QUERY, message);
 }
 
-/* Takes the message that `replace` makes of this one, or this one. */
+/* Takes the message that `replace` makes from this message, or this message if nothing replaces
+   it. */
 static NEVER_INLINE enum verdict take_replaced(struct client *c, struct server *s,
 					       const struct pg_frame *f, struct gather *g,
 					       size_t *skip,
@@ -475,9 +477,9 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		client_end(c, REASON_CLIENT_CLOSE, NULL);
 		return VERDICT_GONE;
 	}
-	/* PostgreSQL fails on a Flush with a body, and skips all messages up to the next Sync.
-	   Nothing would be owed, the server would look free, and it would skip the messages of its
-	   next client. */
+	/* PostgreSQL fails on a Flush with a body, and skips all messages up to the next Sync. The
+	   ledger would owe nothing, so the server would look free, and it would skip the messages
+	   of its next client. */
 	if (f->type == PGC_FLUSH && f->size > 0) {
 		client_end(c, REASON_BAD_PACKET, "Flush");
 		return VERDICT_GONE;
@@ -562,9 +564,9 @@ static NEVER_INLINE enum verdict note_query(struct client *c, struct server *s, 
 								    : message_no_memory(c);
 }
 
-/* Whether the text of a Query may set a role, deallocate a statement or end a session: by its first
-   letter nearly every text that is no SELECT may not. Names of the client's own statements are
-   another matter. */
+/* Whether the text of a Query may set a role, deallocate a statement or end a session. Only its
+   first letter is tested: an INSERT or UPDATE cannot, a text that begins with S or D may. Texts
+   that name the client's own statements are not found here. */
 static ALWAYS_INLINE bool query_begins_specially(const struct client *c, const uint8_t *body,
 						 uint32_t size)
 {

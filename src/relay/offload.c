@@ -19,11 +19,11 @@
  * primary some milliseconds, so a database asks about 10 texts a second at most, after the first
  * 20.
  *
- * The catalogue may change past pgweir. So once per half read_check_period, as long as texts with
- * the verdict "suits" arrive, one of them goes to the primary with the question about the names of
- * all these texts (ASKING_ALL, struct basis). If the answer is no, or not the answer of this
- * period, nothing suits any more: a read relies on an answer that is at most one read_check_period
- * old.
+ * The catalogue may change past pgweir. Therefore once per half read_check_period, as long as texts
+ * with the verdict "suits" arrive, one of them goes to the primary with the question about the
+ * names of all these texts (ASKING_ALL, struct basis). If the answer is no, or not the answer of
+ * this period, nothing suits any more: a read never relies on an answer older than one
+ * read_check_period.
  *
  * Nothing of the answer of a standby is forwarded before it is complete or RETRY_MOST bytes long.
  * After an error until then, or if the connection is lost, the primary gets the same bytes
@@ -32,7 +32,7 @@
  * end of the answer, because the next statement may be for another host. An error with 57014 is
  * passed on if the client has sent a cancel request.
  *
- * A server that is lost without an answer, and is no standby of this rule, may have executed the
+ * If another server than such a standby is lost without an answer, it may have executed the
  * statement: DOUBTED. Then the next server is asked before it gets the statement, for clients of
  * all roles. If the text does more than read, its outcome is unknown.
  *
@@ -60,14 +60,15 @@
 
 #include <string.h>
 
-#define BUILT_IN_MOST 16383		/* the last OID of a type that is built in */
+#define BUILT_IN_MOST 16383		/* the last OID of built-in types */
 #define LASTS_LEAST (USEC / 10)
 #define QUESTION_GAP (USEC / 10)
 #define QUESTIONS_AT_ONCE 20
 
 /* ---- the text of a request ---- */
 
-/* All types that the Parse declares are built in: a type of a user may be a domain with code. */
+/* Whether all types that the Parse declares are built in. Other types may be domains, whose checks
+   can call functions with effects. */
 static bool declares_built_in_types(const struct request_text *text)
 {
 	struct pg_cursor types = pg_cursor_of(text->types, text->types_size);
@@ -140,10 +141,10 @@ static bool find_text(const struct client *c, const uint8_t *at, size_t n,
 struct basis {
 	struct read_set names;		/* of the texts that suit standbys ... */
 	uint64_t definitions;		/* ... with this count of definitions */
-	/* no name stood for anything else at this time: before the question about all of them was
-	   made ... */
+	/* the names had the confirmed meaning at this time, which is before the question about all
+	   of them was made ... */
 	usec_t confirmed_at;
-	usec_t asked_at;		/* ... and when the last one was made */
+	usec_t asked_at;		/* ... and when the last such question was made */
 	/* the questions about single texts, in time: see take_question() */
 	usec_t paid_until;
 };
@@ -175,7 +176,7 @@ static struct basis *basis_of(const struct database *database)
 	return basis;
 }
 
-/* A question about a single text may be asked now. */
+/* Whether the rate of questions allows one about a single text now. */
 static bool may_ask_one(const struct basis *basis, usec_t now)
 {
 	return basis->paid_until - now <= QUESTIONS_AT_ONCE * QUESTION_GAP;
@@ -252,7 +253,7 @@ static enum read_verdict verdict_on(struct client *c, const struct request_text 
 	return read_verdict_on(database, r->key, c->peer.world->now);
 }
 
-/* Nothing binds the client to a host. */
+/* Whether nothing binds the client to a host. */
 static bool is_free_to_move(const struct client *c)
 {
 	bool is_bound = c->login || c->pooled.listens || c->names_sql;
@@ -286,7 +287,7 @@ void offload_view(struct client *c, const uint8_t *at, size_t n, struct request_
 	v->is_due = now - last >= lasts / 2;
 	v->is_recent = now - basis->confirmed_at < lasts;
 	v->may_ask = may_ask_one(basis, now);
-	/* this costs more */
+	/* last, because this costs more than the other facts */
 	v->only_reads =
 		v->verdict == STANDBY_SEEN && v->may_ask &&
 		read_text_only_reads(text.at, text.size, database->conf->read_functions, &names);
@@ -497,8 +498,8 @@ NEVER_INLINE enum retry_verdict offload_look(struct server *s, const uint8_t *bu
 			return RETRY_PASS;
 		if (r->is_canceled && strcmp(e.sqlstate, "57014") == 0)
 			return RETRY_PASS;
-		/* a FATAL error is about the server and not about the text, a data exception about
-		   its literals */
+		/* the error tells what is at fault: FATAL: the server, not the text; a data
+		   exception such as a division by zero: only these literals */
 		is_fatal = pg_error_is_fatal(f.body, f.size);
 		if (is_fatal)
 			host_doubt(s->pooled.host, s->peer.world->now);

@@ -1,5 +1,5 @@
 /*
- * The release of a server. release_decide() alone decides whether the server of a link is free, and
+ * The release of a server. Only release_decide() decides whether the server of a link is free, and
  * this file carries the verdict out.
  *
  * A server is free when it owes nothing, is in no transaction, and both sides are between two
@@ -20,7 +20,7 @@
  *    requests that are on their way to it, because they would cancel the next client's query. Then
  *    it executes server_reset_query, or is idle at once.
  *
- * A client that ends leaves its server in the same way: release_ended_client() is called by the
+ * At its end a client leaves its server in the same way: release_ended_client() is called by the
  * reap, and RELEASE_FINISH lets a query end without its client (finish.c).
  *
  * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed:
@@ -114,8 +114,8 @@ ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 		return (struct release){ RELEASE_KEEP, "the connection is ending" };
 	if (!is_clean(v))
 		return decide_for_busy(v);
-	/* A server that was prepared for this request must not go to the next client, or no request
-	   would ever be sent. */
+	/* The server has been prepared for this request, for example by SETs. If it went to the
+	   next client now, which needs other SETs, no request would ever be sent. */
 	if (v->is_about_to_send)
 		return (struct release){ RELEASE_KEEP, "the client has sent its next request" };
 	if (v->has_state)
@@ -178,10 +178,10 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		.is_pinned = c->pooled.pins & PIN_PARAMETERS,
 	};
 
-	/* no verdict on another server depends on the rest, which costs calls */
+	/* the remaining facts cost calls, and are needed for a clean server only */
 	if (is_clean(&v)) {
-		/* the next request of a client that reads on a standby may need the primary; the
-		   first request of a link is for this server */
+		/* after a read on a standby, the next request may need the primary; the first
+		   request of a link is for this server */
 		v.is_about_to_send = is_about_to_send(c) && !request_step_in(c, REQUEST_IN_READ) &&
 				     (c->last_active <= c->pooled.since ||
 				      c->pooled.pool->targets >> c->pooled.target & 1);
@@ -259,7 +259,7 @@ static void become_listening(struct server *s, struct client *c)
  * connection either, because with client_connection_check_interval PostgreSQL cancels the query
  * then.
  *
- * Terminate follows, so that a server that does not reach the query ends as well. In the middle of
+ * Terminate follows, so that the server ends even if it does not reach the query. In the middle of
  * a COPY it ends the COPY.
  *
  * A client that imitates the answer deceives only itself.
@@ -477,7 +477,7 @@ static void end_server(struct server *s, const struct client *c)
 	   ReadyForQuery */
 	else if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
 		why = REASON_CLIENT_IN_QUERY;
-	/* a server that owes nothing gets its Terminate in the reap */
+	/* if it owes nothing, the reap sends Terminate */
 	if (c->replication && !ledger_is_empty(&s->ledger))
 		part_from_stream(s, c);
 	server_end_leaving(s, why, true);

@@ -99,7 +99,7 @@
 
 #include <string.h>
 
-#define BEGIN_MOST 512			/* bytes of a BEGIN that is held */
+#define BEGIN_MOST 512			/* bytes of a held BEGIN */
 #define SEARCHED_MOST (READ_BUFFER / 2)	/* bytes of a later statement that are searched for words */
 
 /* ---- the step ---- */
@@ -351,7 +351,8 @@ static struct request_view request_view_of(struct client *c, const uint8_t *at, 
 	enum pg_verdict read;
 	struct pg_frame f = { 0 };
 
-	/* the meaning of the text costs more, and is not needed then */
+	/* the meaning of the text costs more than these facts, and is not needed if one of them
+	   decides */
 	if (v.reads == READS_OFF || !v.is_shared ||
 	    (v.step != REQUEST_DIRECT && v.step != REQUEST_BEGIN_HELD))
 		return v;
@@ -415,7 +416,7 @@ static enum verdict hold_begin(struct client *c, const uint8_t *at, size_t size)
 	return answer_statement(c, lex_is(&t, "start") ? "START TRANSACTION" : "BEGIN", 'T');
 }
 
-/* Answers the end of a transaction that no server has, in a message of `size` bytes. */
+/* Answers the message of `size` bytes, which ends a transaction before any server has got it. */
 static enum verdict answer_end(struct client *c, const uint8_t *at, size_t size)
 {
 	const char *tag = end_of_transaction(at + PG_HEADER, size - PG_HEADER, false);
@@ -493,7 +494,8 @@ static bool message_may_write(const struct client *c, const struct pg_frame *f)
 	       (f->type == PGC_BIND || !end_of_transaction(text.at, text.size, false));
 }
 
-/* The client leaves its transaction on the standby. False: a part of its session may be there. */
+/* The client leaves its transaction on the standby, so that the primary executes the next text.
+   False: it must stay, because the session may have state of the client. */
 static bool leave_standby(struct client *c, struct server *s)
 {
 	struct request *r = c->request;
@@ -514,7 +516,7 @@ static bool leave_standby(struct client *c, struct server *s)
 	return true;
 }
 
-/* The server gets a message that fails instead of the client's: the transaction is aborted, and the
+/* The server gets a failing message instead of the client's: the transaction is aborted, and the
    client gets the error of request_tell_refused(). */
 static enum verdict refuse_message(struct server *s, uint8_t type, struct gather *g)
 {
@@ -554,7 +556,8 @@ static enum verdict examine_on_standby(struct client *c, struct server *s, const
 	tag = f->type == PGC_QUERY ? end_of_transaction(text.at, text.size, true) : NULL;
 	if (tag && (s->status == 'T' || *tag == 'R') && leave_standby(c, s))
 		return VERDICT_LATER;
-	/* an aborted transaction executes nothing */
+	/* the transaction is aborted, so the standby executes nothing, and its error is the same as
+	   the primary's */
 	if (s->status != 'T')
 		return VERDICT_PASS;
 	is_refused = text.at ? read_transaction_affects_standby(text.at, text.size) ||
@@ -647,7 +650,7 @@ static enum verdict examine_in_read(struct client *c, struct server *s, const st
 	if (!ledger_is_empty(&s->ledger) && !s->ledger.open) {
 		bool is_of_copy = pg_client_messages[f->type].phases & PG_COPY;
 
-		/* data of a COPY, and a Sync or Flush among it, does not begin the next request */
+		/* CopyData, and a Sync or Flush among it, belongs to the present request */
 		return is_of_copy && ledger_may_copy(&s->ledger) ? VERDICT_PASS : VERDICT_WAIT;
 	}
 	if (s->status == 'I' || !host || claim == CLAIM_PRIMARY)
@@ -711,9 +714,9 @@ void request_free(struct client *c)
 /* ---- the handover ---- */
 
 /*
- * The bytes that a server has got stay in this process, so another server cannot get the request
- * there. A client that waits for a server is in the queue of the other process, and sends
- * its request from its first byte.
+ * The kept bytes of a request stay in the old process, so in the new process no other server can
+ * get the request. A client without a server waits in the queue of the new process, and sends its
+ * request from its first byte.
  */
 
 #define REQUEST_NOT_HANDED_OVER                                                                    \

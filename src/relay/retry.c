@@ -27,18 +27,18 @@
  * ProcessInterrupts() raises it, for ProcDiePending. CommitTransaction() holds interrupts from
  * before the commit record until all of its work is done, and exec_simple_query() writes
  * CommandComplete after it without a check for interrupts between; in the extended protocol the
- * commit belongs to Sync, after the CommandComplete of each Execute. So the error comes before the
- * commit (deferred triggers and constraints run before it too), and the transaction is aborted.
- * While a commit waits for synchronous standbys, interrupts are held; SyncRepWaitForLSN() answers a
- * shutdown with a WARNING, which is a notice with 57P01, and ends the connection without an error.
- * CALL, DO and COMMIT PREPARED can commit before the error, and are not sent again; a function
- * cannot commit. A host that shuts down refuses logins before it ends the first backend: so a login
- * that began after the error, and succeeds, proves that an administrator has terminated this
- * backend only.
+ * commit belongs to Sync, after the CommandComplete of each Execute. Therefore the error comes
+ * before the commit (deferred triggers and constraints run before it too), and the transaction is
+ * aborted. While a commit waits for synchronous standbys, interrupts are held; SyncRepWaitForLSN()
+ * answers a shutdown with a WARNING, which is a notice with 57P01, and ends the connection without
+ * an error. CALL, DO and COMMIT PREPARED can commit before the error, and are not sent again; a
+ * function cannot commit. A host that shuts down refuses logins before it ends the first backend:
+ * so a login that began after the error, and succeeds, proves that an administrator has terminated
+ * this backend only.
  *
- * tbl/retry_error.tbl has these errors. Functions of users (dblink_exec) and those that change the
- * server may have acted elsewhere, so a text that calls one is not sent again. Triggers are not
- * looked at.
+ * tbl/retry_error.tbl has these errors. Functions of users (dblink_exec) and functions that change
+ * the server may have acted elsewhere, so a text with such a call is not sent again. Triggers are
+ * not looked at.
  *
  * Invariant: while bytes of a request are kept, the server of the link owes an answer, and
  * request_is_whole() only while the client has no byte of the answer.
@@ -69,8 +69,8 @@ static bool is_one_of(const struct lex_token *t, const char *const *words)
 	return false;
 }
 
-/* The text may have effects that a rollback does not undo. What a function of a user does is
-   unknown: dblink_exec() commits elsewhere. */
+/* Whether the text may have effects that a rollback does not undo. A function that is not built in
+   may have any: for example, dblink_exec() commits on another server. */
 static bool may_act_elsewhere(const uint8_t *text, size_t size)
 {
 	struct text_calls calls = { .search = { .words = INT64_MAX } };
@@ -79,7 +79,7 @@ static bool may_act_elsewhere(const uint8_t *text, size_t size)
 	       read_transaction_affects_standby(text, size);
 }
 
-/* The text is one statement whose effects end with its transaction. `size` includes the NUL. */
+/* Whether the text is one statement whose effects a rollback undoes. `size` includes the NUL. */
 static bool is_repeatable(const uint8_t *text, size_t size)
 {
 	static const char *const words[] = { "select", "insert", "update", "delete",
@@ -100,7 +100,8 @@ static bool is_repeatable(const uint8_t *text, size_t size)
 	       !may_act_elsewhere(text, size);
 }
 
-/* A statement of the text may commit a transaction. Words in strings count, too. */
+/* Whether a statement of the text may commit a transaction. Words in strings count, too, because
+   the search need not be exact in this direction. */
 static bool may_commit(const uint8_t *text, size_t size)
 {
 	static const char *const words[] = { "commit", "end", "prepare", NULL };
@@ -129,7 +130,7 @@ static bool test_frame(const struct client *c, const struct pg_frame *f, test_of
 	return text.at ? test(text.at, text.size) : missing;
 }
 
-/* The request has no effect that outlives its transaction: no statement commits by itself, or acts
+/* Whether a rollback undoes the request: no statement of it commits by itself, or acts
    elsewhere. */
 static bool is_undone_by_rollback(const struct client *c)
 {
@@ -145,7 +146,7 @@ static bool is_undone_by_rollback(const struct client *c)
 	return read == PG_MORE && all.left == 0;
 }
 
-/* A statement of the request may commit the open transaction. */
+/* Whether a statement of the request may have committed the transaction that was open. */
 static bool may_have_committed(const struct client *c)
 {
 	struct pg_frames all = pg_frames_of(&c->request->kept);
@@ -160,7 +161,7 @@ static bool may_have_committed(const struct client *c)
 	return false;
 }
 
-/* The request is one Query, or one batch with its Sync and without a Flush. */
+/* Whether the bytes are one Query, or one batch with its Sync and without a Flush. */
 static bool is_one_request(const struct bytes *request)
 {
 	struct pg_frames all = pg_frames_of(request);
@@ -185,15 +186,15 @@ bool retry_may_leave(const struct client *c, const struct server *s)
 	return !(c->pooled.pins || c->pooled.listens || c->names_sql) && s->pooled.cancels == 0;
 }
 
-/* Both directions are between two messages, and the client continues. */
+/* Whether both directions are between two messages, and the client is not ending. */
 static bool is_between_messages(const struct client *c)
 {
 	return !c->login && !c->collects && !c->half_sent &&
 	       c->peer.passing == 0 && !peer_is_stopped(&c->peer);
 }
 
-/* The client may get another server: this one has executed nothing for it that another server
-   cannot repeat. */
+/* Whether the client may get another server: this server has executed nothing for it that another
+   server cannot repeat. */
 static bool may_take_back(const struct server *s, const struct client *c)
 {
 	const struct request *r = c->request;
@@ -254,7 +255,8 @@ void retry_forget_host(struct request *r)
 	bytes_free(&r->answer);
 }
 
-/* The server has sent something, or is lost. A Flush after an answered request is no request. */
+/* The server has sent something, or is lost. A Flush after an answered request does not count as a
+   request. */
 static void notice_answer(struct client *c, const struct server *s)
 {
 	if (ledger_is_empty(&s->ledger) && !s->ledger.open)
@@ -262,12 +264,12 @@ static void notice_answer(struct client *c, const struct server *s)
 }
 
 /*
- * What arrives first now, a FATAL error or the end of the connection, was in the socket when the
+ * The next input, a FATAL error or the end of the connection, was in the socket already when the
  * request was sent in this turn. The events of a turn are collected before the first handler runs:
  * a handler has sent the request, and an older event of the same turn announces these bytes.
- * PostgreSQL reads nothing after either. Nothing announces what is read while
- * world->loop.reads_again is set. (Bytes of TLS that were received earlier may be announced as
- * well, and the end of the connection behind them is newer.)
+ * PostgreSQL reads nothing after either. While world->loop.reads_again is set, input is read
+ * without an announcement. (With TLS, bytes that were received earlier may be announced as well,
+ * and the end of the connection after them is newer.)
  */
 static bool is_overtaken(const struct client *c)
 {
@@ -324,7 +326,8 @@ static enum retry_verdict hold_answer(struct server *s, const struct pg_frame *e
 	return RETRY_TAKEN;
 }
 
-/* The request goes to any server that suits the client: this one has executed nothing. */
+/* The request goes to any server that suits the client, because this server has executed nothing of
+   it. */
 static bool send_elsewhere(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
@@ -355,7 +358,7 @@ static bool ask_primary(struct server *s)
 
 /* ---- the answer ---- */
 
-/* A message that precedes the result of a statement. */
+/* Whether the message precedes the result of a statement, such as ParseComplete. */
 static bool is_before_result(const struct pg_frame *f)
 {
 	static const char begin[] = "BEGIN", start[] = "START TRANSACTION";
@@ -405,7 +408,7 @@ enum resend retry_resend(enum error_of of, const struct pg_error *e)
 	return RESEND_NEVER;
 }
 
-/* The client has asked for a primary, or a primary may serve the read. */
+/* Whether the client has asked for a primary, or a primary may serve its read. */
 static bool wants_primary(const struct client *c)
 {
 	return c->pooled.target == TARGET_PRIMARY || c->pooled.target == TARGET_READ_WRITE ||
@@ -435,7 +438,8 @@ static enum retry_verdict look_at_error(struct server *s, const struct pg_frame 
 
 	if (pg_error_read(f->body, f->size, &e) != PG_OK && of != ERROR_OF_READ)
 		return RETRY_PASS;
-	/* the primary is the last resort of a reader by name, and has executed what it asked for */
+	/* a client that prefers standbys is at the primary because no standby suits, and gets the
+	   primary's answer */
 	if (of == ERROR_OF_STANDBY && (!roles || roles->primary == s->pooled.host))
 		return RETRY_PASS;
 	switch (retry_resend(of, &e)) {
@@ -495,7 +499,8 @@ NEVER_INLINE enum retry_verdict retry_look(struct server *s, const uint8_t *buf,
 		has_rows |= f.type == PGS_ROW;
 		has_begun |= f.type == PGS_COMPLETE;
 	}
-	/* a server sends rows when it has many, or when it has all */
+	/* a server that has sent rows has many more, or all of them: the statement works, so these
+	   are forwarded */
 	return has_rows ? RETRY_PASS : more;
 }
 
@@ -574,7 +579,8 @@ void retry_judge(struct client *c)
 	struct request *r = c->request;
 	const struct host *host = r->host;
 	bool is_fatal = answer_is_fatal(r);
-	/* servers are opened at the end of a turn, so a login at the same time is later */
+	/* a login with the same time began after the answer, because servers are opened at the end
+	   of a turn */
 	bool is_new = host->evidence.at > r->since, has_failed = host->failed_at >= r->since,
 	     has_role, is_standby;
 

@@ -1,12 +1,12 @@
 /*
- * One message of a server: its effect on what is known of the server and its client, and its
+ * One message of a server: its effect on the knowledge about the server and its client, and its
  * receiver. from_server.c walks the messages, and asks answer_look() for each that the short loop
  * does not take.
  *
  * A message is examined when enough of it has arrived: all of a ParameterStatus, the severity of an
  * error, the tag of a command. It is crossed off the ledger, which names its receiver. The client
  * gets its own answers; answers to pgweir's own messages go to the feature that has sent them, by
- * their mark (swallowed), and are dropped. A message that fits nothing ends the connection.
+ * their mark (swallowed), and are dropped. An unexpected message ends the connection.
  *
  * See "Message Formats" of the PostgreSQL documentation.
  */
@@ -63,7 +63,7 @@ static void client_parameter(struct server *s, const char *name, const char *val
 		pool_server_close_later(&s->pooled, REASON_NO_MEMORY);
 }
 
-/* A complete CommandComplete with a tag that may concern pgweir. */
+/* Examines the tag of a complete CommandComplete, which may concern pgweir. */
 static void look_at_tag(struct server *s, struct client *c, const struct pg_frame *f,
 			enum ledger_owner owner)
 {
@@ -91,8 +91,7 @@ static void look_at_tag(struct server *s, struct client *c, const struct pg_fram
 	}
 	if (pg_tag_changes_meaning(tag)) {
 		prepared_meaning_changed(s, false);
-		/* a connect_query does the same on each server, and affects no text that another
-		   server has parsed */
+		/* not after a connect_query, which has the same effect on each server */
 		if (owner == OWED_TO_CLIENT) {
 			s->peer.world->meanings++;
 			server_note_changes(s, CHANGES_MEANING);
@@ -114,7 +113,7 @@ void answer_log_error(const struct server *s, const char *context, const struct 
 		       printable_text(e->message, text, sizeof(text)));
 }
 
-/* A message that answers the query of server->task. True: the client gets this error, because the
+/* Takes an answer to the query of server->task. True: the client gets this error, because the
    server ends. */
 static bool take_task_answer(struct server *s, const struct pg_frame *f)
 {
@@ -176,15 +175,15 @@ static enum verdict swallowed(struct server *s, const struct pg_frame *f, enum l
 	case LEDGER_MARKS:
 		break;
 	}
-	/* the error of a message that pgweir put before the client's message, which the server
-	   skips now */
+	/* the error of a message that pgweir has put before the client's message, which the server
+	   therefore skips */
 	if (f->type == PGS_ERROR)
 		return VERDICT_PASS;
 	return f->type == PGS_READY && mark != MARK_PREPARED ? VERDICT_INVALID : VERDICT_SWALLOW;
 }
 
-/* While a message of pgweir's own settles a doubt: a ReadyForQuery that answers a Sync of the
-   client, and not this message. */
+/* Whether the ReadyForQuery answers a Sync of the client, and not the message of pgweir's own that
+   settles a doubt. */
 static bool is_surplus(const struct server *s, const struct pg_frame *f, enum ledger_mark mark)
 {
 	return mark == MARK_TASK && f->type == PGS_READY && s->ledger.mark == LEDGER_UNMARKED;
@@ -237,8 +236,8 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 	return true;
 }
 
-/* A message that answers nothing: ParameterStatus, a notice, a notification, or the error of a
-   server that ends. */
+/* Takes an unrequested message: ParameterStatus, a notice, a notification, or the last error of a
+   server. */
 static enum verdict unasked(struct server *s, struct client *c, const struct pg_frame *f,
 			    enum ledger_owner owner)
 {
@@ -252,7 +251,7 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 		return VERDICT_FATAL;
 	if (f->type == PGS_NOTIFICATION && s->pooled.state == SERVER_LISTENING)
 		return notify_clients_deliver(s, f) ? VERDICT_SWALLOW : VERDICT_INVALID;
-	/* messages before the client's welcome are for no client */
+	/* before its welcome the client must not see the server's messages */
 	if (!c || c->login)
 		return VERDICT_SWALLOW;
 	if (f->type == PGS_NOTIFICATION)

@@ -3,7 +3,7 @@
  *
  * BackendKeyData tells a client a process number that pgweir has drawn, which no server knows.
  * Applications and drivers end sessions by it, their own, to see whether they notice, or others:
- * SELECT pg_terminate_backend(1234567890). pgweir does what that means, if the text has this shape
+ * SELECT pg_terminate_backend(1234567890). pgweir carries that out, if the text has this shape
  * (sql/signal_text.h):
  *
  *	the client's own number		the server gets its own number in its place, and ends or
@@ -18,9 +18,9 @@
  * superusers get false for other clients: pgweir does not know their rights. In a failed
  * transaction nothing is done.
  *
- * A Query has the number in its text. In the extended protocol it may be $1: then Parse gets a text
- * that has the result true for SIGNAL_DONE, and a Bind of that statement has the number. A number
- * in the text of a Parse takes effect with the Parse.
+ * A Query has the number in its text. In the extended protocol it may be $1: then the text of the
+ * Parse is replaced so that it returns true for SIGNAL_DONE, and a Bind of that statement has the
+ * number. A number in the text of a Parse takes effect with the Parse.
  *
  *	SELECT CASE $1::int WHEN -2147483647 THEN true ELSE pg_terminate_backend($1) END AS
  *	pg_terminate_backend
@@ -46,7 +46,7 @@ static const char *signal_name_of(enum signal_of of)
 	return of == SIGNAL_TERMINATE ? "pg_terminate_backend" : "pg_cancel_backend";
 }
 
-/* Whether PostgreSQL would let the client end the session of the other one. */
+/* Whether PostgreSQL would let the client end the session of `target`. */
 static bool may_end(const struct client *c, const struct client *target)
 {
 	const struct pool *own = c->pooled.pool, *other = target->pooled.pool;
@@ -61,7 +61,7 @@ static enum meant mean(struct client *c, const struct server *s, enum signal_of 
 	struct client *target = pid > SERVER_PID_MOST ? cancel_find_pid(c->peer.world, pid) : NULL;
 	char who[256], whom[256];
 
-	/* the message has waited for the server since */
+	/* done before, when this message arrived first; since then it has waited for the server */
 	if (c->prepared && pid > 0 && c->prepared->signal_done == pid)
 		return MEANS_DONE;
 	if (!target || s->status == 'E' || s->ledger.skipping)
