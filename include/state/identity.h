@@ -4,9 +4,10 @@
 #include "conn/server_task.h"
 
 /*
- * Which server a connection leads to. Several servers may be behind one address: a service, a name,
- * a virtual address that moves. A connection to a host with a role is used only if it leads to the
- * server whose role and position the watcher asks for.
+ * Which server a connection leads to. An address may lead to several servers: for example the
+ * address of a service or a load balancer, a name, or a virtual address that moves. A connection to
+ * a host with a role is used only if it leads to the server whose role and position the watcher
+ * asks for.
  */
 
 /* When the postmaster started, in microseconds: no two servers of a cluster have the same value,

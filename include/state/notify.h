@@ -8,8 +8,9 @@
 
 /*
  * The listener of a pool: a server connection that LISTENs for all clients of the pool
- * (session_state = full). Promise: a notification that was committed before a server is assigned to
- * its next client is delivered with the process ID of the client that sent it. See notify.c.
+ * (session_state = full). Promise: clients receive a notification with the process ID of its
+ * sender. For this a server waits, before its next client, until all notifications of the last one
+ * have arrived. See notify.c.
  */
 struct notify_client;
 
@@ -29,7 +30,7 @@ struct channel {
 
 /* The listener of a pool. */
 struct notify_server {
-	/* in SERVER_LISTENING; NULL: none yet, or the last one has ended */
+	/* in SERVER_LISTENING; NULL: none yet, or the last server has ended */
 	struct server *server;
 	struct pool *pool;
 	struct channel *channels;	/* uthash */
@@ -148,7 +149,7 @@ extern const struct server_task task_mark, task_unlisten;
 bool notify_client_learn(struct client *client, const struct session_answer *answer, bool is_exact);
 /* The client ends, or has no channels any more. */
 void notify_client_forget(struct client *client);
-/* Whether the listener delivers notifications to the client, or will. */
+/* Whether the listener delivers notifications to the client, or will do so after the marker. */
 bool notify_client_is_told(const struct notify_client *notify);
 /* After a handover: the client has this channel. False: no memory, or the client has the channel
    already. */
@@ -189,8 +190,8 @@ void notify_pend_echo(struct notify_client *to, const struct pg_frame *frame);
    too. */
 void notify_pend_own(struct notify_client *to, const struct pg_frame *frame, uint32_t pid,
 		     bool has_echo);
-/* The client has left channels: drops what the listener has delivered from channels that it does
-   not keep. */
+/* The client has left channels: drops the pending notifications of channels that it does not
+   keep. */
 void notify_pending_leave(struct notify_client *of,
 			  bool (*keeps)(const struct notify_client *of, const char *channel));
 /* Sends the client its pending notifications; the client is between two messages and in no

@@ -8,15 +8,15 @@
 
 /*
  * The session of a server connection between two clients: it runs connect_query, is reset and
- * tested, and pgweir knows its parameters and its role. Promise: a server that becomes idle has no
- * client and executes no task; if its parameters or its role are not known and cannot be set back,
- * it is closed instead. See server_session.c.
+ * tested, and pgweir knows its parameters and its role. Promise: an idle server has no client and
+ * executes no task. If its parameters or its role are not known and cannot be set back, it is
+ * closed instead of becoming idle. See server_session.c.
  */
 extern const struct server_task task_connect_query, task_reset, task_check;
 /* Follows connect_query: reads the role and search_path of the session. */
 extern const struct server_task task_note;
-/* No query: the ReadyForQuery of the client, or the next client of the server, waits for an answer
-   of the listener. */
+/* A task without a query: the ReadyForQuery of the client, or the next client of the server, waits
+   until the listener has answered. */
 extern const struct server_task task_hear;
 
 /* The login of the server is over: executes connect_query, or releases the server. The server may
@@ -53,7 +53,7 @@ bool server_has_lasting_query(const struct server *server);
 bool server_close_if_reset(struct server *server);
 /* The client of the link may execute an unproven text, which taints the session: the session is
    reset before another client gets the server. If a reset would undo the settings of connect_query,
-   the server is closed when it is released. What an earlier client may have left is in
+   the server is closed when it is released. The state that an earlier client may have left is in
    session.stale by then: server_note_client(). */
 static inline void server_note_tainted(struct server *s, uint64_t client)
 {
@@ -68,7 +68,8 @@ static inline void server_note_tainted(struct server *s, uint64_t client)
 void server_note_client(struct server *server, const struct client *client);
 /* The session has been reset for this client, which has executed nothing since the link began. */
 void server_note_reset(struct server *server, const struct client *client);
-/* No client is left to be named, and the server may still execute unproven texts. */
+/* The client has left, and the server may still execute its unproven texts: the session is reset
+   before any client gets it. */
 void server_note_stale(struct server *server);
 /* Returns bit i if the client has set tracked parameter i to the value that the server has without
    a SET. 0 for most clients. */
@@ -84,7 +85,8 @@ static inline void role_query_sent(struct server *s, const uint8_t *text, size_t
 	if (ledger_is_empty(&s->ledger))
 		server_note_plain_set(s, set_query_keeps(text, size));
 }
-/* The answer with the tag SET is to a Query with a single SET LOCAL. */
+/* Whether an answer with the tag SET answers a Query with a single SET LOCAL, whose effect ends
+   with the transaction. */
 static inline bool server_set_is_local(const struct server *s)
 {
 	return s->session.plain_set & SET_IS_LOCAL && ledger_is_within_query(&s->ledger) &&

@@ -6,11 +6,12 @@
 #include "pg/frame.h"
 #include "sql/state_functions.h"
 
-/* Functions of a database that change the state of the session. Promise: while the functions are
-   not known, each text may change anything. See session_functions.c. */
+/* The functions of a database whose calls change the state of the session. Promise: while the
+   functions are not known, each text may change anything. See session_functions.c. */
 
-/* The known functions of the pool; NULL: no function changes anything, or they are not known. In a
-   pool that reads values of sequences, a function that inserts a row changes something. */
+/* The known functions of the pool; NULL: no function changes anything, or they are not known. While
+   a pool reads values of sequences, this includes functions that insert rows, because a column may
+   have a sequence. */
 static ALWAYS_INLINE const struct state_functions *session_functions_of(const struct pool *pool)
 {
 	const struct server_info *info = pool->server_info;
@@ -39,7 +40,7 @@ static ALWAYS_INLINE bool session_functions_are_due(const struct pool *pool, use
 
 extern const struct server_task task_functions;
 
-/* Begins task_functions on a server that has a client and owes nothing. The server may end. */
+/* Begins task_functions. The server has a client and owes nothing. The server may end. */
 void session_functions_ask(struct server *server);
 /* Frees a partial answer, if there is one: the next client asks. */
 void session_functions_forget(struct server *server);

@@ -4,8 +4,8 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* The query about the session of a client with keeps_state. Promise: an answer that is incomplete
-   or too large changes nothing. See session_question.c. */
+/* The query about the session of a client with keeps_state. Promise: an incomplete or too large
+   answer changes nothing. See session_question.c. */
 struct client_session;
 
 /* How the server is asked for a fact (tbl/session_fact.tbl). */
@@ -24,7 +24,7 @@ struct session_answer {
 	   session; NULL: not received */
 	char *role, *first_role;
 	bool is_too_much;		/* some parameters could not be kept */
-	/* some channels could not be kept, or one has a malformed name */
+	/* some channels could not be kept, or a name is malformed */
 	bool are_channels_too_many;
 	int tries;			/* number of failed queries */
 };
@@ -37,7 +37,7 @@ bool session_will_ask_for(struct client_session *state, const char *name);
    begun, or the server has ended. If the server has LISTENed for the client, the next step of the
    channels is UNLISTEN. */
 bool session_state_ask(struct server *server);
-/* The server is asked for the state of its client. */
+/* The task that asks the server for the state of its client. */
 extern const struct server_task task_state;
 /* Frees the answer. */
 void session_question_forget(struct server *server);

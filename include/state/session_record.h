@@ -6,9 +6,9 @@
 
 /*
  * The part of this room in the record of a connection in a handover (handover/handover.c): the
- * state of sessions, and the channels that they LISTEN to. An unpack function reads what the pack
- * function with the same name has written, and sets in->bad for an invalid value, or without
- * memory. See session_record.c.
+ * state of sessions, and the channels that they LISTEN to. An unpack function reads the output of
+ * the pack function with the same name, and sets in->bad for an invalid value, or without memory.
+ * See session_record.c.
  */
 
 /* The client has logged in; its session is unpacked before it joins its pool. */

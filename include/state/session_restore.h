@@ -13,9 +13,9 @@ extern const struct server_task task_params, task_encoding;
 /* LISTEN to the channels of the client. */
 extern const struct server_task task_relisten;
 
-/* Begins a task that gives the server the missing state of its client. True: the server has
-   everything. False: a task has begun, or the server has ended. `encoding_is_set`: client_encoding
-   is the client's already. */
+/* Begins to give the server the missing state of its client. True: the server has everything.
+   False: a task has begun, or the server has ended. `encoding_is_set`: client_encoding is the
+   client's already. */
 bool session_restore_begin(struct server *server, struct client *client, bool encoding_is_set);
 /* The end of task_params; `failed`: the server has refused the values. Returns TASK_END_RESTORED,
    TASK_END_PARTED or TASK_END_NOTHING. */

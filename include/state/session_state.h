@@ -99,7 +99,7 @@ static inline bool session_is_searching(const struct client *c)
 	return c->session && c->session->progress;
 }
 /* At the beginning of a link, and after its server has read the functions of the database: notes
-   what prepared statements of the client may change. */
+   the facts that prepared statements of the client may change. */
 void session_note_prepared(struct server *server, struct client *client);
 /* The text of a Query or Parse has the flag session.is_filled: it resets parameters by
    set_config('name', NULL, ...), which would set the server's start-up values, or the Query asks

@@ -7,8 +7,8 @@
  * server process works for, or has worked for last. A notification may arrive after the server is
  * assigned to its next client. A server whose client may have sent a notification
  * (server->notifies) therefore waits after the link (task_hear) until each listener has answered a
- * query that was sent after the transaction (notify.c). A notification that arrives at the client's
- * own server, when it is pinned or in session mode, can still come later.
+ * query of a later time (notify.c). At the client's own server, when it is pinned or in session
+ * mode, a notification can still arrive later.
  *
  * Servers are found by process ID and address: two clusters may have processes with the same ID.
  */
@@ -64,7 +64,8 @@ void notifiers_continue(struct world *w)
 			struct notify_server *l = LIST_OBJECT(of_world, struct notify_server,
 							      of_world);
 
-			/* the listener has received the notifications, or never will */
+			/* the server waits no longer if the listener has received the
+			   notifications, or has no clients left that want them */
 			if (l->heard >= s->notified || list_is_empty(&l->clients) ||
 			    !is_same_cluster(l->server, s))
 				continue;

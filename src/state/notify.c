@@ -40,9 +40,9 @@
  *
  *  6. The client itself sends NOTIFY a on any server. It must receive its own notification before
  *     the ReadyForQuery of the commit. holds_ready() (relay/from_server.c) therefore holds this
- *     message until L has answered a query that was sent after the commit (notify_client.barrier).
- *     L gets one query at a time: LISTEN and UNLISTEN for all changed channels, or an empty query.
- *     When the answer arrives, L has received everything that was committed before the query.
+ *     message until L has answered a later query (notify_client.barrier). L gets one query at a
+ *     time: LISTEN and UNLISTEN for all changed channels, or an empty query. When the answer
+ *     arrives, L has received everything that was committed before the query.
  *
  *  7. The client sends UNLISTEN, or a text that reads its channels. Its server of the moment lacks
  *     them: session_restore_channels() LISTENs to them first. The answer to the next question is
@@ -52,7 +52,7 @@
  *  8. L ends. notify_server_end() ends each client that L delivers to, because notifications may
  *     be lost. Clients that still have their own server keep it.
  *
- * What may be trusted: a subscription that is from_server only, S delivers everything; from_server
+ * What may be trusted: if a subscription is from_server only, S delivers everything; from_server
  * and from_listener, S delivers until its marker; from_listener only, L delivers everything since
  * the marker.
  *
@@ -136,7 +136,8 @@ static void channel_changes(struct notify_server *l, struct channel *channel)
 {
 	bool is_wanted = !list_is_empty(&channel->subscriptions);
 
-	/* the channel is looked at again when the query is answered */
+	/* the listener has a LISTEN or UNLISTEN for the channel in progress: listen_done() looks at
+	   it again */
 	if (channel->state == CHANNEL_ASKED || channel->state == CHANNEL_LEFT)
 		return;
 	list_remove(&channel->node);
@@ -201,7 +202,8 @@ bool notify_server_has_room(const struct pool *pool, int64_t more)
 
 	int64_t of_host = pool->pools->conf->settings.max_host_connections;
 
-	/* the listeners of all pools leave half of a host to the other servers */
+	/* all listeners together may use half of max_host_connections, so that the other half is
+	   left for queries */
 	return pool_keeps_state(pool) && pool->allowed.mode != MODE_SESSION && size != 1 &&
 	       (of_host == 0 ||
 		of_host / 2 >=
@@ -215,7 +217,7 @@ bool notify_server_has_room(const struct pool *pool, int64_t more)
 				  more);
 }
 
-/* Without a server no channel is LISTENed to. */
+/* The listener has lost its server: no channel is LISTENed to any more. */
 static void forget_server(struct notify_server *l)
 {
 	struct channel *channel, *next;
@@ -248,8 +250,8 @@ static bool rest(struct notify_server *l)
 
 /* ---- the channels of a client ---- */
 
-/* Returns the subscription of the client to the channel, or NULL. Ends with the shorter one of the
-   two lists. */
+/* Returns the subscription of the client to the channel, or NULL. Walks the lists of the client and
+   of the channel side by side, and ends with the shorter list. */
 static struct subscription *subscription_of(const struct notify_client *h,
 					    const struct channel *channel)
 {
@@ -386,7 +388,7 @@ bool notify_client_learn(struct client *c, const struct session_answer *answer, 
 		else if (s->from_server)
 			h->step = NOTIFY_WAITS;
 	}
-	/* notifications of channels that the client has left are not sent */
+	/* PostgreSQL sends no notification of a channel after the UNLISTEN */
 	notify_pending_leave(h, has_channel);
 	if (list_is_empty(&h->subscriptions))
 		notify_client_forget(c);
@@ -445,8 +447,8 @@ void notify_clients_flush(struct world *w)
 	w->notify.clients_wait = !list_is_empty(&w->notify.due);
 }
 
-/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or an ID
-   that does not reveal another client's. */
+/* Returns the process ID that this client is told for `told` (notify_sender): its own ID, or a
+   hash, because it must not see another client's ID. */
 static uint32_t sender_for(const struct client *c, uint32_t told)
 {
 	const uint32_t text[] = { 0x6e746679, told };
@@ -471,7 +473,8 @@ static bool notification_read(const struct pg_frame *f, struct notification *n)
 	return !body.bad && body.at == body.end && f->here == f->size;
 }
 
-/* From now on the listener delivers to the client whose server has sent this marker. */
+/* The listener has received the marker of a client with moving channels: from now on the listener
+   delivers to this client. */
 static void marker_received(struct notify_server *l, const char *payload)
 {
 	unsigned long move = strtoul(payload, NULL, 10);
@@ -490,14 +493,14 @@ static void marker_received(struct notify_server *l, const char *payload)
 	}
 }
 
-/* The notification was sent by the client's current server. */
+/* Whether the process that has sent the notification is the client's current server. */
 static bool is_of_server(const struct client *c, uint32_t pid)
 {
 	return c->pooled.link && pid != 0 && server_of(c->pooled.link)->backend_pid == pid;
 }
 
-/* The notification was sent by the client's current server, which delivers it: it LISTENs to all
-   channels that the client still has. */
+/* Whether the notification was sent by the client's current server, and this server delivers it to
+   the client, because it LISTENs to all channels that the client still has. */
 static bool is_from_own_server(const struct client *c, uint32_t pid)
 {
 	return is_of_server(c, pid) && server_of(c->pooled.link)->session.channels_restored;
@@ -558,7 +561,8 @@ bool notify_client_passes(const struct server *s, struct client *c, const struct
 		   transaction */
 		if (sub && !sub->from_server && !is_from_own_server(c, n.pid))
 			return false;
-		/* the listener has heard what others have committed before */
+		/* pending, because notifications that others have committed earlier come first, and
+		   the listener may still have to deliver them */
 		if (is_of_server(c, n.pid) && notify_client_is_told(h)) {
 			told = sender_for(c, notify_sender(s, n.pid));
 			notify_pend_own(h, f, told, sub && sub->from_listener);
@@ -651,8 +655,8 @@ static enum task_end listen_done(struct server *s, bool failed)
 	LIST_EACH_SAFE(node, &l->movers) {
 		struct notify_client *h = LIST_OBJECT(node, struct notify_client, moving);
 
-		/* the marker would have arrived before this answer if both servers were of one
-		   database */
+		/* if both servers were of one database, the marker would have arrived before this
+		   answer: the channels cannot move, and the client ends */
 		if (h->heard_by > 0 && h->heard_by <= l->answered)
 			client_end(h->client, REASON_LISTENER_LOST,
 				   "the client has LISTENed on another server");

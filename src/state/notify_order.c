@@ -5,10 +5,10 @@
  * A client has two sources. The listener of its pool receives all notifications, in the order of
  * commits (notify.c). The client's own server sends the client's own notifications if it LISTENs
  * for the client during a transaction (session_restore_channels()). Only that server knows which of
- * them the client is told: none of a channel that the transaction leaves, and those of a channel to
- * which the transaction begins to LISTEN. Only the listener knows their places among the
- * notifications of other sessions. Both sources therefore append to one buffer, which is merged
- * when it is sent. Its messages:
+ * them the client is told: none of a channel that the transaction leaves, and all of a channel to
+ * which it begins to LISTEN. Only the listener knows their places among the notifications of other
+ * sessions. Both sources therefore append to one buffer, which is merged when it is sent. Its
+ * messages:
  *
  *	HEARD		by the listener: is sent
  *	ECHO		the listener has received a notification of the client's own server: a place
@@ -32,8 +32,8 @@
  * Notifications of one transaction have neighbouring places: an OWN_ONLY is sent next to an OWN,
  * and without an OWN after everything that was heard.
  *
- * An echo without its OWN is from a channel that the transaction has left, and is dropped. While
- * the server has requests to answer, the echo can also be from one of these. It then stays in the
+ * An echo without its OWN is dropped, because the transaction has left its channel. While the
+ * server has requests to answer, the echo can also be from one of these. It then stays in the
  * buffer with everything after it until the next ReadyForQuery. An OWN without its echo is sent
  * without a place. This happens if the listener has another client_encoding.
  */
@@ -66,7 +66,7 @@ static void note_pending(struct notify_client *h)
 		list_append(&c->peer.world->notify.due, &h->due);
 }
 
-/* What an OWN and its echo have in common: channel and payload. */
+/* A hash of channel and payload, which are equal in an OWN and its echo. */
 static uint64_t order_text_of(const struct pg_frame *f)
 {
 	return hash_long(f->body + NOTIFICATION_HEAD, f->size - NOTIFICATION_HEAD);
@@ -134,7 +134,7 @@ static bool next_of(struct pg_frames *in, bool of_listener, struct pg_frame *f)
 	return false;
 }
 
-/* Moves *heard behind the echo of this message. False: there is no echo. */
+/* Moves *heard past the echo of this message. False: it has no echo. */
 static bool find_echo(struct pg_frames *heard, const struct pg_frame *own)
 {
 	uint64_t text = order_text_of(own);
@@ -151,7 +151,7 @@ static bool find_echo(struct pg_frames *heard, const struct pg_frame *own)
 	return false;
 }
 
-/* Sends what was heard from *heard to `end`. */
+/* Sends the messages of the listener from *heard to `end`. */
 static void send_heard(struct bytes *out, struct pg_frames *heard, const uint8_t *end)
 {
 	struct pg_frame f;
@@ -170,8 +170,8 @@ static void send_own(struct bytes *out, struct pg_frames *own, const uint8_t *en
 		send_as(out, HEARD, &f);
 }
 
-/* For each OWN with an echo, sends what was heard before the echo, and then the own messages up to
-   it. */
+/* For each OWN with an echo, sends the messages of the listener before the echo, and then the own
+   messages up to this OWN. */
 static void send_placed(struct bytes *out, struct pg_frames *heard, struct pg_frames *own)
 {
 	struct pg_frames at = *own, place = *heard;
@@ -192,8 +192,8 @@ static void send_placed(struct bytes *out, struct pg_frames *heard, struct pg_fr
 	}
 }
 
-/* Moves what can be sent now from *pending to *out, in order. `is_over`: the server has no requests
-   to answer. */
+/* Moves the messages that can be sent now from *pending to *out, in order. `is_over`: the server
+   has no requests to answer. */
 static void merge(struct bytes *pending, bool is_over, struct bytes *out)
 {
 	struct pg_frames heard = pg_frames_of(pending), own = heard, last = heard;
@@ -217,7 +217,7 @@ static void merge(struct bytes *pending, bool is_over, struct bytes *out)
 	*pending = rest;
 }
 
-/* Whether all messages were heard, as usual: they are in order. */
+/* Whether all messages are from the listener, as usual, so that they are in order already. */
 static bool is_in_order(const struct bytes *pending)
 {
 	struct pg_frames frames = pg_frames_of(pending);

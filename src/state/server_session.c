@@ -20,7 +20,7 @@
  *	  (roles_prepared);
  *	- after the server has reported session_authorization or is_superuser.
  *
- * pgweir does not notice a role that a function or a DO block sets without a change of
+ * pgweir does not notice when a function or a DO block sets a role without a change of
  * is_superuser. With session_state = full the role moves with the client: the server is asked for
  * it (session_question.c), and it is in the client's set (PARAMS_ROLE).
  *
@@ -136,9 +136,10 @@ bool server_close_if_reset(struct server *s)
 	return true;
 }
 
-/* connect_query may have set a parameter that a client has set: the first value is not known, and a
-   RESET would restore another value. Some parameters would end or delay a server without a client
-   (PARAMS_RESTORABLE). */
+/* A client may have changed a parameter of connect_query. Its value after connect_query is not
+   known, and a RESET would restore another value, so the server closes when it is released. It also
+   closes for parameters such as idle_session_timeout, which would end or delay a server without a
+   client (PARAMS_RESTORABLE). */
 void server_close_if_params_stay(struct server *s)
 {
 	const char *query = connect_query_of(s);
@@ -183,7 +184,8 @@ void server_note_reset(struct server *s, const struct client *c)
 
 /* ---- the role ---- */
 
-/* connect_query may have set a role that is not known: another role cannot be set back. */
+/* The role after connect_query may be unknown. If a client has changed the role since, it cannot be
+   set back, and the server closes. */
 static void close_with_stale_role(struct server *s)
 {
 	if (s->session.stale & STALE_ROLE && !s->session.role && connect_query_of(s) &&
@@ -199,7 +201,7 @@ static void set_role_stale(struct server *s)
 	session_set_stale(s, STALE_ROLE);
 	if (c && c->keeps_state)
 		session_set_dirty(s, FACT_ROLE | PIN_PARAMETERS);
-	/* after a session of its own server_reset_query runs first */
+	/* not after a link in session mode: server_reset_query runs first */
 	if (!(c && !c->shares_server && reset && *reset))
 		close_with_stale_role(s);
 }
@@ -212,8 +214,8 @@ void role_reported(struct server *s, const char *name)
 
 void server_note_command(struct server *s, bool discarded, bool for_client)
 {
-	/* connect_query sets start-up values, and the values that pgweir sets for a client are
-	   known */
+	/* not for pgweir's own commands: connect_query sets start-up values, and values that pgweir
+	   sets for a client are known */
 	bool may_change = (for_client && (discarded || !server_set_is_local(s))) ||
 			  s->task == &task_reset || s->task == &task_check,
 	     keeps_role;
@@ -229,8 +231,8 @@ void server_note_command(struct server *s, bool discarded, bool for_client)
 		reset_unreported(s);
 		if (s->session.search_path)
 			session_set_stale(s, STALE_PARAMS);
-		/* a later message of the client may have changed the session before this answer is
-		   processed */
+		/* not for a client's command, because a later message of the client may have
+		   changed the session before this answer arrives */
 		if (!for_client) {
 			s->session.tainted_by = 0;
 			session_set_known(s, STALE_SESSION);
@@ -383,7 +385,7 @@ void server_release(struct server *s)
 	}
 }
 
-/* The session is connected to the right server. */
+/* The session leads to the server that the watcher knows: the server continues. */
 static void server_go_on(struct server *s)
 {
 	const char *query = connect_query_of(s);
@@ -425,7 +427,8 @@ static void identity_row(struct server *s, const struct pg_frame *f)
 	s->pooled.server_id = id;
 }
 
-/* A service that imitates PostgreSQL may refuse the question: which server it is stays unknown. */
+/* The server has said which server it is. Services other than PostgreSQL may refuse the question,
+   and are then used without this knowledge. */
 static enum task_end identity_done(struct server *s, bool failed)
 {
 	(void)failed;
@@ -467,7 +470,8 @@ static enum task_end reset_done(struct server *s, bool failed)
 {
 	(void)failed;
 	server_reset_to(s, false);
-	/* the operator sets this role between clients */
+	/* if server_reset_query sets a role, the operator wants the servers to have this role
+	   between clients */
 	if (strcasestr(s->peer.world->conf->settings.server_reset_query, "role") ||
 	    strcasestr(s->peer.world->conf->settings.server_reset_query, "authorization"))
 		session_set_known(s, STALE_ROLE);

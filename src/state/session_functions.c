@@ -25,7 +25,7 @@
 #include "base/mem.h"
 
 #define EVERY (60 * USEC)
-/* a server may have been too busy for the bound on its time */
+/* the query has a limit of time, which a busy server may have exceeded */
 #define AFTER_FAILURE (5 * USEC)
 #define RATE USEC
 #define RATE_BURST 8
@@ -48,8 +48,8 @@ static enum state_functions_round functions_send_question(struct server *s)
 	return round;
 }
 
-/* Returns the functions of the pool's database, from another pool of the database or new ones.
-   NULL: no memory. */
+/* Returns the functions of the pool's database, which all pools of the database share, and makes
+   them on first use. NULL: no memory. */
 static struct database_functions *functions_of(struct pool *pool, struct server_info *info)
 {
 	if (info->functions)
@@ -120,7 +120,8 @@ static void functions_forget(struct server *s)
 	s->session.functions = NULL;
 }
 
-/* The clients of these servers may have called functions that are not known. */
+/* The functions of the database have changed: the clients of its busy servers may have called
+   functions that are not known, so each of these sessions is in doubt. */
 static void doubt_busy_servers(struct database *d)
 {
 	LIST_EACH(node, &d->members) {
@@ -133,7 +134,7 @@ static void doubt_busy_servers(struct database *d)
 			if (c && c->keeps_state)
 				server_note_tainted(s, c->peer.id);
 		}
-		/* so may the messages of a client that has left */
+		/* clients that have left may have sent such calls, too */
 		LIST_EACH (of_pool,
 			   &LIST_OBJECT(node, struct pool, of_database)->servers[SERVER_FINISHING])
 			server_note_stale(
@@ -141,9 +142,9 @@ static void doubt_busy_servers(struct database *d)
 	}
 }
 
-/* A reading has found a change: texts that were proven by the reading before it may have called
-   what another connection had put into the catalogue, such as a function with the name of a
-   built-in one. No server keeps what they have left. */
+/* A reading has found a change. Texts that were examined with the earlier reading may have called
+   newer functions of other connections, for example with the name of a built-in function. Therefore
+   every session is reset before its next client. */
 static void doubt_all_servers(struct database *d)
 {
 	static const enum server_state unused[] = { SERVER_IDLE, SERVER_USED };
@@ -165,7 +166,7 @@ static void doubt_all_servers(struct database *d)
 	}
 }
 
-/* The answer becomes the functions of the database. */
+/* The answer is complete and replaces the known functions of the database. */
 static void take_over(struct server *s, struct database_functions *known)
 {
 	bool is_first = !known->all;

@@ -84,8 +84,8 @@ static const char parameters[] =
 	";SELECT name,CASE name OPERATOR(pg_catalog.=) 'statement_timeout' WHEN true THEN "
 	"pg_catalog.current_setting('pgweir.timeout') ELSE setting END FROM "
 	"pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session'";
-/* The first statement has set statement_timeout, so its source does not tell whether the client
-   has. */
+/* The first statement of the query sets statement_timeout, so pg_settings shows it as set in the
+   session even if the client has not set it. */
 static const char without_default_timeout[] =
 	" AND (name OPERATOR(pg_catalog.<>) 'statement_timeout' OR "
 	"pg_catalog.current_setting('pgweir.timeout')::pg_catalog.interval "
@@ -103,7 +103,8 @@ static const struct {
 #define BY_NAME " UNION ALL SELECT '%s',pg_catalog.current_setting('%s',true)"
 static const char channels[] = ";SELECT c,0,0,0 FROM pg_catalog.pg_listening_channels() c";
 
-/* A client with another value at its start has the server's default only after a SET of its own. */
+/* Whether the client may have set statement_timeout to the server's default: only a SET can lead to
+   the default from another start-up value. */
 static bool may_have_default_timeout(const struct server *s, const struct client *c)
 {
 	const struct params *first = c->session->first;
@@ -191,7 +192,8 @@ static bool question_send_question(struct server *s)
 
 /* ---- the answer ---- */
 
-/* The next column of a row, "" for NULL (*is_null). NULL: there is none, or it has a NUL in it. */
+/* Returns the next column of a row, and "" with *is_null for SQL's NULL. Returns NULL if the row
+   has no more columns, or the value contains a NUL byte. */
 static const uint8_t *take_column(struct pg_cursor *row, uint32_t *size, bool *is_null)
 {
 	uint32_t length = pg_read_u32(row);
@@ -218,7 +220,7 @@ static void short_row(struct session_answer *a, struct pg_cursor *row)
 		a->first_role = role_note_of(text, size);
 }
 
-/* Names of more bytes than PostgreSQL has in one cannot be. */
+/* PostgreSQL has no name of this length: the row is malformed. */
 static void channel_row(struct session_answer *a, struct pg_cursor *row)
 {
 	uint32_t size;
@@ -353,8 +355,8 @@ static bool look_up(const struct server *s, const struct client *c, struct learn
 }
 
 /* Makes a set of these others and of the tracked parameters in the answer, in the spelling of
-   `told` if the server reports them. A parameter that is not set in the session has the value of
-   `first`, or, without `first`, of the start of the session. NULL: no memory. */
+   `told` if the server reports them. Other parameters have the value of `first`, or, without
+   `first`, of the start of the session. NULL: no memory. */
 static const struct params *question_set_of(struct server *s, const struct params *told,
 					    const struct params *first, const struct learned *l)
 {
@@ -471,8 +473,8 @@ static bool question_learn(struct server *s)
 		    !notify_client_learn(c, a, s->session.channels_restored))
 			return false;
 	}
-	/* functions and triggers of a temporary schema are not known; and the client's role may not
-	   see all settings that it has made before */
+	/* tainted, because functions and triggers of a temporary schema are not known, and because
+	   the client's role may not see all settings that the client has made under another role */
 	if (asked & PIN_TEMPORARY || params_other_value(c->params, PARAMS_ROLE))
 		server_note_tainted(s, c->peer.id);
 	pins = (c->pooled.pins & (~asked | UNASKED)) | (a->pins & asked & ~(unsigned)UNASKED);
@@ -514,7 +516,7 @@ bool session_state_ask(struct server *s)
 
 	if (s->session.dirty & FACT_CHANNELS) {
 		session_set_clean(s, FACT_CHANNELS);
-		/* after DISCARD ALL there is none */
+		/* no channel is left after DISCARD ALL */
 		if (c->pooled.listens) {
 			c->session->notify_client->step = NOTIFY_LEAVES;
 			session_pin(c, c->pooled.pins | PIN_LISTENING);

@@ -1,7 +1,7 @@
 /*
  * The server of a link gets the parameters and the role of its client before the first message, and
  * the channels before a text that may read or change them. The answer is awaited, because a request
- * that ran with the DateStyle or client_encoding of another client would have a wrong answer.
+ * must not run with the DateStyle or client_encoding of another client: its answer would be wrong.
  *
  * A server reads a query in the client_encoding that its session has when the query arrives.
  * Therefore values beyond ASCII need client_encoding first, in a query of its own (task_encoding).
@@ -58,7 +58,7 @@ bool session_tell(struct client *c, const struct params *told, const struct para
 static void note_channels(struct server *s, struct client *c)
 {
 	s->session.channels_restored = true;
-	/* with the pin the server already had channels of the client */
+	/* with this pin the server had the channels already, and keeps them */
 	if (!(c->pooled.pins & PIN_LISTENING))
 		session_set_dirty(s, FACT_CHANNELS);
 }
@@ -102,11 +102,12 @@ void session_restore_channels(struct server *s, struct client *c)
 /* ---- parameters ---- */
 
 /*
- * The client's values have been set: notes the parameters that the session has now. A parameter
- * that the server does not report has the client's value. A reported one has the value that was
- * reported last, in the server's spelling. After "utf-8" is set over "UTF8" the server reports
- * nothing, because its value is the same: "UTF8" is noted, and the client gets it too
- * (session_restored), or it would be set again for each transaction.
+ * The client's values have been set: notes the parameters that the session has now. An unreported
+ * parameter has the client's value. A reported parameter has its last reported value, in the
+ * server's spelling. Example: a client has "utf-8", and the session "UTF8". After the SET the
+ * server reports nothing, because its value is the same. "UTF8" is noted for the server, and the
+ * client gets it too (session_restored), because otherwise the two sets would differ and the value
+ * would be set again for each transaction.
  */
 static bool expect_params(struct server *s, struct client *c)
 {
@@ -176,7 +177,7 @@ enum task_end session_restored(struct server *s, bool failed)
 {
 	struct client *c = client_of(s->pooled.link);
 
-	/* the client has got this error, and gets no other one */
+	/* the client has this error already, and gets no second error */
 	if (s->said_fatal) {
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 		return TASK_END_NOTHING;

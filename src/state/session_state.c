@@ -22,8 +22,9 @@
  * pg_advisory_unlock.
  *
  * The answer contains the parameters of the client from then on (struct params). The view
- * pg_settings shows the parameters that are set in a session, except those with a dot that no
- * extension has defined. These are asked for by name; the names come from the client's texts.
+ * pg_settings shows the parameters that are set in a session, except parameters with a dot, unless
+ * an extension has defined them. These are asked for by name; the names come from the client's
+ * texts.
  *
  * The server cannot be asked for some state: a parameter whose name is not in the text
  * (set_config($1, ...)), LOAD, a connection of dblink, setseed. It pins the server until the client
@@ -126,7 +127,7 @@ enum {
 
 /* ---- pins ---- */
 
-/* One line for a client and reason. */
+/* Logs the reasons why the client keeps its server, each reason once. */
 static void log_pins(struct client *c, unsigned pins)
 {
 	unsigned fresh = pins & ~c->session->pins_logged;
@@ -190,8 +191,8 @@ bool session_state_keeps_server(struct client *c)
 	}
 	if (!c->pooled.pins)
 		return false;
-	/* each later write would fail; relay/request.c sends texts that pin to the primary, but not
-	   all of them can be recognised */
+	/* the client would keep a standby, where each later write fails: it ends. relay/request.c
+	   sends texts that pin to the primary, but not all of them can be recognised */
 	if (c->pooled.reads != READS_OFF && c->pooled.link->host &&
 	    c->pooled.link->host->evidence.claim == CLAIM_STANDBY)
 		client_end(c, REASON_PINNED_STANDBY, pins_text(c->pooled.pins, text));
@@ -211,7 +212,7 @@ static void name_parameter(void *context, const char *name)
 	struct client *c = context;
 	struct client_session *state = c->session;
 
-	/* a client that is pinned for parameters is not asked for their names */
+	/* names are not collected while the client is pinned for parameters */
 	if (c->pooled.pins & PIN_PARAMETERS)
 		return;
 	if (!session_will_ask_for(state, name))
@@ -252,7 +253,7 @@ static void forget_progress(struct client *c)
 
 void session_state_begin(struct server *s, struct client *c)
 {
-	/* a client that this server welcomes has no state and no parameters yet (login/login.h) */
+	/* before its welcome the client has no state and no parameters (login/login.h) */
 	bool may_keep = c->shares_server && c->params;
 	const char *path;
 
@@ -273,7 +274,8 @@ void session_state_begin(struct server *s, struct client *c)
 		s->notifies = true;
 	if (!c->keeps_state)
 		return;
-	/* the text that the client was reading may not be its next one */
+	/* the search of an incomplete text is given up, because the next text of the client may be
+	   another */
 	forget_progress(c);
 	session_note_prepared(s, c);
 	if (c->pooled.listens && c->session->unlistens &&
@@ -287,7 +289,7 @@ void session_state_begin(struct server *s, struct client *c)
 		session_set_dirty(s, PIN_TEMPORARY);
 }
 
-/* The facts that SQL with these words may change. */
+/* Returns the facts that SQL with these words may change. */
 static unsigned dirty_after_text(unsigned said)
 {
 	if (said & TEXT_CUT)
@@ -308,7 +310,7 @@ static NEVER_INLINE void note_first_prepared(struct client *c)
 	c->session->has_prepared = true;
 }
 
-/* A statement without effects is prepared. */
+/* The client prepares a statement without effects on the session. */
 static ALWAYS_INLINE void note_plain_prepared(const struct server *s, struct client *c,
 					      enum text_of of)
 {
@@ -407,8 +409,8 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
-		/* functions that are not known now may be unknown to the next reading, too: only
-		   those of PostgreSQL count */
+		/* functions that are not known now may be unknown to the next reading, too, so only
+		   functions of PostgreSQL count */
 		p->calls_unknown |= !state_functions_know_calls(
 			p->readings > 0 ? info->functions->all : NULL, &p->calls, text, size);
 		p->is_unproven |= p->calls_unknown;
@@ -435,7 +437,7 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 	return s->is_over;
 }
 
-/* Notes what the text may change. False: it must wait; see session_state_text(). */
+/* Notes the facts that the text may change. False: it must wait; see session_state_text(). */
 static bool note_words(struct server *s, struct client *c, const struct text_progress *p,
 		       const uint8_t *text, size_t size, enum text_of of)
 {
@@ -465,8 +467,8 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 	is_of_values = p->words.said & TEXT_READS_SEQUENCES && !(p->of_functions & TEXT_DRAWS) &&
 		       values_text_read(text, size, &values);
 	s->session.is_filled = said & TEXT_SETS_NULL || is_of_values;
-	/* A text that may be filled is examined twice: the first time must not put the kept values
-	   in doubt, or the second one asks for them again. */
+	/* A text in which values may be filled in is examined twice. The first examination must not
+	   put the kept values in doubt, because the second would ask the server for them again. */
 	s->session.values_are_own &= s->session.is_filled;
 	session_set_dirty(s, dirty);
 	s->session.text_was_cut |= (said & TEXT_CUT) != 0;
@@ -483,7 +485,8 @@ static bool note_words(struct server *s, struct client *c, const struct text_pro
 			c, PIN_LIBRARY,
 			"it uses dblink_connect, setseed, SET seed, isn_weak, a replication "
 			"origin, a replication slot, pg_backup_start or LOAD");
-		/* nothing undoes the effect for another client */
+		/* the effect cannot be undone for another client, so the server closes when it is
+		   released */
 		if (s->pooled.close_reason == REASON_NONE)
 			pool_server_close_later(&s->pooled, REASON_STATE_STAYS);
 	}
@@ -604,7 +607,7 @@ bool session_state_fill(struct server *s, struct client *c, const uint8_t *text,
 	       state_text_fill_nulls(text, size, first_value, c, filled);
 }
 
-/* The facts that a command with this tag may have changed. */
+/* Returns the facts that a command with this tag may have changed. */
 static unsigned dirty_after_tag(enum pg_tag tag, unsigned pins)
 {
 	unsigned bit = 1u << tag;

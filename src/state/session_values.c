@@ -19,10 +19,10 @@
  *	  in its place, and any other text as it is: the session has the values that the client has
  *	  drawn since the link began, or answers with error 55000, which gets a hint.
  *
- * A value that the client has drawn in this link replaces the kept one. Therefore the server is
- * asked before such a text, too, if the client may have drawn values since the last time: in its
- * transaction only for the sequences that are locked by it, or have a kept value. A sequence with
- * neither is in the session, which the expression asks last:
+ * A newly drawn value replaces the kept value. Therefore the server is asked before such a text,
+ * too, if the client may have drawn values since the last time: in its transaction only for the
+ * sequences that are locked by it, or have a kept value. A sequence with neither is in the session,
+ * which the expression asks last:
  *
  *	SELECT currval('s')	->	SELECT CASE WHEN ('s')::regclass::oid = 16400 THEN 7 ...
  *					ELSE currval('s') END AS currval
@@ -112,7 +112,7 @@ static void drop_value(struct sequence_values *v, unsigned i)
 	memmove(&v->all[i], &v->all[i + 1], (v->count - i) * sizeof(*v->all));
 }
 
-/* The values are not known any more: texts that ask for them get error 55000. */
+/* The values are not known any more, so texts that ask for them get error 55000. */
 static void lose_values(struct client *c)
 {
 	if (c->session->values)
@@ -175,7 +175,8 @@ static bool take_values(struct sequence_values *v, const char *answer)
 
 	if (count < 0 || *end != ';' || count > SEQUENCES_MOST)
 		return false;
-	/* without a value of lastval the client has drawn none here, or has dropped the sequence */
+	/* the session has no lastval: the client has drawn no value here, or has dropped the
+	   sequence */
 	for (unsigned i = 0; i < v->count; i++)
 		v->all[i].is_last &= !has_last && !is_unknown && !v->drops;
 	for (at = end + 1; *at;)
@@ -224,8 +225,8 @@ static void send_question_of_kept(struct server *s, const struct sequence_values
 	server_run_and_free(s, &task_values, sql);
 }
 
-/* All sequences that the client may read, and those with a kept value: SET ROLE may have taken the
-   right since then. */
+/* Asks for all sequences that the client may read, and for the sequences with a kept value, because
+   a SET ROLE may have taken the right to read these since then. */
 static void ask_all(struct server *s, const struct sequence_values *v)
 {
 	struct bytes from = BYTES_EMPTY, sql = BYTES_EMPTY;
@@ -242,7 +243,8 @@ static void ask_all(struct server *s, const struct sequence_values *v)
 	send_question_of_kept(s, v, &sql, &from);
 }
 
-/* The sequences that the transaction has locked, and those with a kept value. */
+/* Asks for the sequences that the transaction has locked, and for the sequences with a kept
+   value. */
 static void ask_some(struct server *s, const struct sequence_values *v)
 {
 	struct bytes from = BYTES_EMPTY, sql = BYTES_EMPTY;
@@ -367,7 +369,7 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said,
 	bool may_name = !asks_for_named ||
 			(of != TEXT_OF_NAMED && !(said_by_functions & TEXT_READS_NAMED) &&
 			 !((said | said_by_functions) & TEXT_SETS));
-	/* a transaction that has failed answers with its error only, unless an earlier message of
+	/* after a failure the transaction answers with its error only, unless an earlier message of
 	   the pipeline ends it */
 	bool is_aborted = s->status == 'E' && (ledger_is_empty(&s->ledger) || s->ledger.open);
 
@@ -383,7 +385,7 @@ bool session_values_claim(struct server *s, struct client *c, unsigned said,
 		session_values_keep(c);
 		return true;
 	}
-	/* an answer on its way may be that of DISCARD SEQUENCES */
+	/* the next answer may be for a DISCARD SEQUENCES */
 	return is_aborted || session_values_are_known(s, c) || !values_may_become_known(s);
 }
 
@@ -565,8 +567,8 @@ void session_values_forget(struct server *s, struct client *c)
 #define OID "'%u'::pg_catalog.oid"
 #define MAY_READ "pg_catalog.has_sequence_privilege(" OID ",'USAGE,SELECT')"
 
-/* Appends the conditions for the value of lastval. A sequence that was dropped has no privilege,
-   not even none. */
+/* Appends the conditions for the value of lastval. has_sequence_privilege() is NULL for a sequence
+   that was dropped. */
 static bool append_last(const struct sequence_values *v, struct bytes *sql)
 {
 	const struct sequence_value *first = NULL;
