@@ -24,7 +24,8 @@
 struct prepared_name {
 	UT_hash_handle hh;
 	struct statement *sent, *confirmed;
-	/* before the name moved to the same text under other parameters; else NULL */
+	/* the statement that the name had before it moved to the same text under other parameters;
+	   else NULL */
 	struct statement *original;
 	uint32_t in_flight;		/* changes without an answer */
 	uint32_t batch;			/* server->batch of the last change */
@@ -42,8 +43,8 @@ struct prepared_name {
 /*
  * Why a Bind or Describe of the unnamed statement takes the careful path. The text sent last, or
  * any text that is current if changes in flight fail, may be DEALLOCATE ALL or DISCARD ALL, or name
- * statements, or ask for values of sequences. Or the client is one that binds its statement again
- * without a Parse, and pgweir asks for the types of its texts. Or the client has sent a Parse with
+ * statements, or ask for values of sequences. Another cause: the client has bound its statement
+ * again without a Parse, so pgweir asks for the types of its texts; or it has sent a Parse with
  * SIGNAL_PREPARED (sql/signal_text.h).
  */
 enum {
@@ -60,7 +61,7 @@ struct prepared_sql_name {
 	struct prepared_name *name;	/* NULL: not a name of the client */
 	bool drops;			/* the command is DEALLOCATE */
 	uint8_t end_size;
-	/* from the types that the client received: the SQL must fail */
+	/* the types differ from the types that the client received: the SQL must fail */
 	bool types_differ;
 	/* of the server's name that replaces the client's; "": none */
 	char end[STATEMENT_END_MOST];
@@ -95,8 +96,8 @@ struct prepared_client {
 	struct prepared_name *names;	/* uthash */
 	struct list confirmed_names;
 	size_t bytes;			/* of names and their texts: for max_prepared_memory */
-	/* of the unnamed statement: Parse after the name. The second only while changes are in
-	   flight */
+	/* texts of the unnamed statement, as in a Parse after the name: the current text, and while
+	   changes are in flight the confirmed one */
 	struct bytes text, confirmed_text;
 	bool has_text, has_confirmed_text;	/* such a text exists and was stored */
 	/* changes of the unnamed statement without an answer; the batch of the last */
@@ -108,7 +109,8 @@ struct prepared_client {
 	/* SQL with names waits until their statements are described */
 	bool sql_waits;
 	uint8_t unnamed_care;		/* UNNAMED_ bits */
-	/* the number of a client that was ended for a message that waits; 0: none */
+	/* a waiting message has ended the client with this number (pg_terminate_backend); 0:
+	   none */
 	uint32_t signal_done;
 	/* a message in flight, or an open portal, may be DEALLOCATE ALL or DISCARD ALL */
 	bool deallocates;
@@ -190,7 +192,7 @@ struct prepared_server {
 	uint64_t types;
 	/* operations before this number that are PARSE_UNCERTAIN are PARSE_INVALID */
 	uint64_t invalid_before;
-	/* the same for statements with statement_may_differ() */
+	/* ... and, for statements with statement_may_differ(), operations before this number */
 	uint64_t literals_invalid_before;
 	/* prepared_client.number of the client in server->unnamed_of */
 	uint32_t unnamed_number;
@@ -210,9 +212,9 @@ struct prepared_server {
    taken the bytes sent so far; GONE: the client has ended, by max_prepared_memory; NO_MEMORY. */
 enum verdict prepared_send(struct client *client, struct server *server,
 			   const struct pg_frame *frame, struct gather *gather, size_t *skip);
-/* More of such a message must arrive before it is handled, so its client needs no server yet. False
-   for a Parse that is larger than the read buffer: it is collected or forwarded while the client
-   has a server. */
+/* Whether more of a message about a prepared statement must arrive before it is handled, so that
+   its client needs no server yet. False for a Parse if the read buffer is too small for it: it is
+   collected or forwarded while the client has a server. */
 bool prepared_is_incomplete(const struct pg_frame *frame);
 /* Handles a complete Parse of the unnamed statement, which the caller forwards unchanged: `text` is
    its body after the name. False: no memory. */
@@ -221,9 +223,9 @@ bool prepared_send_unnamed_parse(struct client *client, struct server *server, c
 /* Handles a Query for which prepared_query_may_name() is true. */
 enum verdict prepared_send_sql(struct client *client, struct server *server,
 			       const struct pg_frame *frame, struct gather *gather);
-/* Finds the text that a message of the client brings or names: see request_text_read(). A Bind
-   names a statement that the client has sent last, or, if a Close of it is on its way, that the
-   server still has. */
+/* Finds the text that a message of the client brings or names: see request_text_read(). The name in
+   a Bind stands for the client's last statement of this name or, if a Close is in flight, for the
+   statement on the server. */
 bool prepared_request_text(const struct client *client, const struct pg_frame *frame,
 			   struct request_text *text);
 /* The client sends a Parse with SIGNAL_PREPARED; or, after a handover, whether it has sent one is
@@ -233,7 +235,7 @@ void prepared_find_signals(struct client *client);
 /* Enters any other Query in the ledger; the Query ends the unnamed statement. False: no memory. */
 bool prepared_send_query(struct client *client, struct server *server);
 
-/* A Bind or Describe of the unnamed statement may be forwarded unchanged. */
+/* Whether a Bind or Describe of the unnamed statement may be forwarded unchanged. */
 static inline bool prepared_has_unnamed(const struct client *c, const struct server *s)
 {
 	const struct prepared_client *pc = c->prepared;
@@ -246,8 +248,8 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed ||
 		ps->unnamed_batch == s->batch);
 }
-/* The first `size` bytes of the text of a Query may name or deallocate prepared statements of the
-   client: see prepared_send_sql(). */
+/* Whether the text of a Query, of which the first `size` bytes are read, may name or deallocate
+   prepared statements of the client, as EXECUTE does: see prepared_send_sql(). */
 static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->shares_names &&
@@ -316,9 +318,10 @@ size_t prepared_local_reply(struct server *server, const void **from);
 void prepared_lose(struct server *server, struct client *client);
 /* A command changed definitions in the server's database (pg_tag_changes_meaning()): the next Parse
    of each text makes a new statement, because the same text may have other types now without an
-   error. Clients keep the statements that they have, as on their own connections. Called after the
-   command and again after its transaction. With `functions_only`, a transaction may have defined
-   functions or triggers: only the functions of the database are read again. */
+   error. Example: SELECT * FROM t after ALTER TABLE t ADD COLUMN. Clients keep the statements that
+   they have, as on their own connections. Called after the command and again after its transaction.
+   With `functions_only`, a transaction may have defined functions or triggers: only the functions
+   of the database are read again. */
 void prepared_meaning_changed(struct server *server, bool functions_only);
 
 /* ---- the tables: statements.c ---- */
@@ -343,7 +346,7 @@ void prepared_client_trim(struct client *client);
 void prepared_server_free(struct server *server);
 void prepared_client_free(struct client *client);
 
-/* No message with MARK_PREPARED is in flight: true between two links. */
+/* Whether no message with MARK_PREPARED is in flight, as it is between two links. */
 static inline bool prepared_is_quiet(const struct server *s)
 {
 	return !s->prepared || (s->prepared->op_count == 0 && s->prepared->unnamed_in_flight == 0);

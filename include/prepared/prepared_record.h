@@ -21,7 +21,7 @@ struct record_statements {
 	bool (*send)(struct record_statements *statements, struct bytes *record);
 };
 
-/* Receives the record of a statement. A number that was received before sets in->bad. */
+/* Receives the record of a statement. Sets in->bad if the number was received before. */
 void record_statement_unpack(struct unpack *in, struct record_statements *statements);
 void record_statements_free(struct record_statements *statements);
 /* Pack functions send the statements of the connection that have not been sent yet, and pack the

@@ -10,7 +10,7 @@
  * rewrite.c.
  */
 
-/* A message of a client that is handled. */
+/* The message of a client that prepared_send() is handling. */
 struct prepared_request {
 	struct client *c;
 	struct server *s;
@@ -39,20 +39,21 @@ static inline uint64_t request_place(const struct prepared_request *r)
 		d->statements = statements_new_place(request_world(r)->statements);
 	return d->statements;
 }
-/* In this session a text may have a meaning that it has in no other session, for example because it
-   uses temporary objects. */
+/* Whether a text may have a meaning in this session that it has in no other session, for example
+   because it uses temporary objects. */
 static inline bool request_is_private(const struct prepared_request *r)
 {
 	return r->s->session.meaning_in_doubt ||
 	       ((r->s->session.dirty | r->c->pooled.pins) & PIN_TEMPORARY);
 }
-/* An earlier batch may be a COPY that fails. Then only the server knows which answers belong to
-   which batch, and the client gets all of them, so pgweir must not add messages. */
+/* Whether an earlier batch may be a COPY that fails. Then only the server knows which answers
+   belong to which batch, and the client gets all of them, so pgweir must not add messages. */
 static inline bool request_is_after_copy(const struct prepared_request *r)
 {
 	return !ledger_is_one_batch(&r->s->ledger) && ledger_may_copy(&r->s->ledger);
 }
-/* A change in an earlier batch has no answer yet: the request waits. NULL: false. */
+/* Whether a change of the name in an earlier batch has no answer yet, so that the request waits.
+   NULL: false. */
 static inline bool request_name_in_doubt(const struct prepared_request *r,
 					 const struct prepared_name *n)
 {

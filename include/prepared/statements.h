@@ -132,7 +132,8 @@ static inline size_t entry_cost(const struct statement *st)
 {
 	return sizeof(struct prepared_entry) + sizeof(*st) + st->size;
 }
-/* The server has the statement when it reads the next message, and may use it. NULL: false. */
+/* Whether the server has the statement when it reads the next message, and may use it. NULL:
+   false. */
 static inline bool entry_is_usable(const struct prepared_entry *e)
 {
 	return e && e->sent && (e->validity != PARSE_INVALID || e->in_flight > 0);
@@ -158,17 +159,18 @@ static inline struct prepared_op *op_at(const struct prepared_server *s, uint32_
 {
 	return &s->ops[(s->op_first + i) & (s->op_capacity - 1)];
 }
-/* Appends an operation, with references to name and statement, for a message that is entered in the
-   ledger with MARK_PREPARED. False: no memory. */
+/* Appends an operation, with references to name and statement, for a message in the ledger with
+   MARK_PREPARED. False: no memory. */
 bool op_push(struct prepared_server *server, enum op_kind kind, struct prepared_name *name,
 	     struct statement *statement);
-/* The validity of the i-th oldest operation, a Parse by pgweir, after the reports so far. */
+/* Returns the validity of the i-th oldest operation, a Parse by pgweir, after the parameters that
+   the server has reported so far. */
 enum parse_validity op_validity(const struct prepared_server *server, uint32_t i);
 /* Removes the oldest operation and returns it with its current validity; op_release() frees it. */
 struct prepared_op op_take(struct prepared_server *server);
 void op_release(struct world *world, struct prepared_op *op);
 /* The changes of the operation that was taken succeeded (`done`), or failed or were skipped. Frees
-   an entry that is absent, and a name without a statement unless the journal has a reference.
+   the entry if it is absent, and the name if it has no statement and no reference of the journal.
    Client NULL: the client has gone. */
 void op_change_ended(struct world *world, struct prepared_server *server,
 		     struct prepared_client *client, const struct prepared_op *op, bool done);

@@ -6,8 +6,8 @@
  * was skipped; the oldest operation of the journal is its record. Success confirms the change of
  * the message; otherwise the change is dropped.
  *
- * An error that names a statement has the server's name: the client gets its own. Some errors have
- * further effects:
+ * An error names the statement by the server's name: the client gets the error with its own name.
+ * Some errors have further effects:
  *
  *	0A000 cached plan must not change result type, or	a definition changed: the statement
  *								is retired
@@ -71,7 +71,7 @@ static uint64_t hash_types(uint64_t hash, const struct pg_frame *f)
 	return hash | 1;
 }
 
-/* The hash of a statement without parameters and result. */
+/* Returns the hash of a statement without parameters and result, such as SET. */
 static uint64_t hash_of_nothing(void)
 {
 	static const uint8_t none[2] = { 0, 0 };
@@ -110,8 +110,9 @@ static void describe_ended(struct server *s, struct client *c, const struct prep
 	ps->unnamed_describing = false;
 	if (!done || !c)
 		return;
-	/* The unnamed statement is the client's if it has the types that it had before. If these
-	   are unknown, only a text without parameters and result has the same. */
+	/* The server's unnamed statement is right for the client if it has the types that the
+	   client's statement had before. If those types are unknown, it is right only if the text
+	   has no parameters and no result, because then no types can differ. */
 	types = &c->prepared->unnamed_types;
 	types->differ = ps->types != (types->hash ? types->hash : hash_of_nothing());
 	if (!types->differ)
@@ -177,7 +178,7 @@ void prepared_lose(struct server *s, struct client *c)
 
 /* ---- errors ---- */
 
-/* Returns the text of a field, or NULL. */
+/* Returns the text of this field of an error, or NULL. */
 static const char *error_field(const struct pg_frame *f, char field)
 {
 	struct pg_cursor body = pg_cursor_of(f->body, f->size);
@@ -199,8 +200,9 @@ static bool error_has(const struct pg_frame *f, char field, const char *value)
 	return text && strcmp(text, value) == 0;
 }
 
-/* The text has another meaning now, or none. Only messages of internal errors are not translated:
-   "cache lookup failed for type 16400", after the type was dropped. */
+/* Whether the error says that the text of the statement has another meaning now, or none. Example:
+   "cache lookup failed for type 16400", after the type was dropped. The words can be compared
+   because PostgreSQL does not translate messages of internal errors. */
 static bool prepared_answer_is_stale(const struct pg_frame *f)
 {
 	static const char lookup_failed[] = "cache lookup failed for ";
@@ -213,7 +215,8 @@ static bool prepared_answer_is_stale(const struct pg_frame *f)
 	       strncmp(message, lookup_failed, sizeof(lookup_failed) - 1) == 0;
 }
 
-/* As PostgreSQL writes the error. Drivers recognize it by its routine, and prepare again. */
+/* Writes the error as PostgreSQL does, because drivers recognize it by its routine, and prepare
+   again. */
 static void build_types_differ(struct bytes *out)
 {
 	static const char *const fields[] = {
@@ -352,8 +355,8 @@ static enum verdict op_failed(struct server *s, struct client *c, const struct p
 	return send_error(c, &out);
 }
 
-/* The error says that a statement does not exist: the name that sql_plan() used for a statement
-   with other types. */
+/* Whether the error is the consequence of sql_plan(): it says that a statement does not exist, and
+   names the statement that sql_plan() has put in the place of a statement with other types. */
 static bool is_of_types_that_differ(const struct prepared_sql *sql,
 				    const struct prepared_server *ps, const struct pg_frame *f)
 {
@@ -440,7 +443,7 @@ size_t prepared_local_reply(struct server *s, const void **from)
 	static const uint8_t close_complete[PG_HEADER] = { PGS_CLOSE_COMPLETE, 0, 0, 0, 4 };
 	struct prepared_op op;
 
-	/* after a fatal error the client gets nothing more */
+	/* no local reply follows a fatal error, which is the last message to the client */
 	if (!ledger_local_reply_is_due(&s->ledger) || s->said_fatal)
 		return 0;
 	ledger_local_reply_sent(&s->ledger);
@@ -473,7 +476,7 @@ void prepared_described(struct server *s, const struct pg_frame *f)
 		types_received(op, ps->types);
 	} else if (op->kind != OP_DESCRIBE && !op->name && c && c->prepared &&
 		   c->prepared->in_flight == 0) {
-		/* the unnamed statement, unless the client has changed it since */
+		/* the types are of the unnamed statement, unless the client has changed it since */
 		types = &c->prepared->unnamed_types;
 		if (op->kind == OP_USE || types->hash == 0)
 			types->hash = ps->types;
@@ -489,7 +492,7 @@ void prepared_meaning_changed(struct server *s, bool functions_only)
 	struct database *altered = s->pooled.pool->database;
 	uint64_t last = statements_last(w->statements);
 
-	/* no statement was made since the last change in this turn */
+	/* nothing to do again: no statement was made since the last change in this turn */
 	if (!functions_only && altered->meaning_changed_at == last &&
 	    altered->meaning_changed == w->now)
 		return;

@@ -67,7 +67,8 @@ void record_statements_free(struct record_statements *all)
 	}
 }
 
-/* Sends a statement that has not been sent yet. False: the channel is broken, or no memory. */
+/* Sends a new statement, before the first record that refers to it. False: the channel is broken,
+   or no memory. */
 static bool record_statement_send(struct record_statements *all, struct statement *st)
 {
 	struct known_statement *known;
@@ -101,8 +102,8 @@ void record_statement_unpack(struct unpack *in, struct record_statements *all)
 	statement_drop(w->statements, &st);
 }
 
-/* Returns the statement with the number that follows, without a reference; NULL for 0. An unknown
-   number sets in->bad. */
+/* Reads a number and returns the statement with this number, without a reference; NULL for 0. An
+   unknown number sets in->bad. */
 static struct statement *known_statement(struct unpack *in, const struct record_statements *all)
 {
 	uint64_t number = unpack_u64(in);
@@ -439,7 +440,8 @@ static void sql_unpack(struct unpack *in, struct prepared_client *pc,
 
 /* ---- a client ---- */
 
-/* The numbers of changes of meanings are a process's own: a change since then becomes a doubt. */
+/* Each process counts changes of meanings by itself, so the count is not sent: a change since the
+   text was sent becomes a doubt. */
 static void types_pack(struct bytes *out, const struct unnamed_types *types, uint64_t meanings)
 {
 	pack_u64(out, types->hash);

@@ -70,8 +70,8 @@ bool request_enter(const struct prepared_request *r, uint8_t type, enum ledger_o
 				  MARK_PREPARED);
 }
 
-/* Enters a message that pgweir sends about a statement of its own accord: in the journal of the
-   server and in its ledger. False: no memory. */
+/* Enters a message of pgweir's own about a statement: in the journal of the server and in its
+   ledger. False: no memory. */
 static bool enter_inserted(const struct prepared_request *r, uint8_t type, enum op_kind kind,
 			   struct prepared_name *name, struct statement *st, bool is_internal)
 {
@@ -98,8 +98,9 @@ static bool evict(const struct prepared_request *r, struct statement *st)
 	       entry_change_sent(r->ps, st, false, r->s->batch);
 }
 
-/* Closes the entry itself, or the least recently used ones. A statement that messages in flight use
-   can be closed, because the server handles messages in order; a statement in doubt cannot. */
+/* Closes the entry itself, or the least recently used ones. A statement can be closed while
+   messages in flight use it, because the server handles messages in order; a statement in doubt
+   cannot. */
 static bool rewrite_make_room(const struct prepared_request *r, const struct prepared_entry *e,
 			      const struct statement *st)
 {
@@ -197,7 +198,7 @@ struct statement *request_statement(const struct prepared_request *r, struct pre
 		return statement_hold(st);
 	is_private = request_is_private(r);
 	place = request_place(r);
-	/* the next Parse of the text finds the same statement */
+	/* st is the statement that the next Parse of the text finds, too */
 	if (!is_private && st->known && st->place == place &&
 	    statement_is_for(all, st, r->c->params))
 		return statement_hold(st);
@@ -286,8 +287,9 @@ static bool end_inserted(const struct prepared_request *r, bool is_query)
 }
 
 /* Statements for EXECUTE that the server lacks, or that have unknown types there, are parsed and
-   described first, because an execution with other types cannot be undone. This is tried once.
-   VERDICT_PASS: the server has all statements, or the attempt was made. */
+   described first, because an execution with other types cannot be undone. Example: EXECUTE
+   insert_row(1) after the column has become text. This is tried once. VERDICT_PASS: the server has
+   all statements, or the attempt was made. */
 static enum verdict describe_missing(const struct prepared_request *r, struct prepared_sql *sql,
 				     bool is_query)
 {
@@ -319,7 +321,7 @@ static enum verdict describe_missing(const struct prepared_request *r, struct pr
 	return end_inserted(r, is_query) ? VERDICT_WAIT : VERDICT_NO_MEMORY;
 }
 
-/* DEALLOCATE earlier in the same text has dropped the name. */
+/* Whether a DEALLOCATE earlier in the same text has dropped the name. */
 static bool is_dropped(const struct prepared_sql *sql, const struct prepared_name *n)
 {
 	for (uint32_t i = 0; i < sql->count; i++)
@@ -328,7 +330,7 @@ static bool is_dropped(const struct prepared_sql *sql, const struct prepared_nam
 	return false;
 }
 
-/* Whether the SQL has a name that pgweir has given to a statement of the server. */
+/* Whether the SQL contains a name of pgweir's for a statement of the server. */
 static bool is_name_of_server(const struct prepared_request *r, const struct sql_name *name)
 {
 	return name->text_size > STATEMENT_HEAD &&

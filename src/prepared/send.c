@@ -69,7 +69,8 @@ static enum verdict forward_entered(const struct prepared_request *r)
 	return entered ? VERDICT_PASS : VERDICT_NO_MEMORY;
 }
 
-/* The text of a Parse is not read: it may set a role. */
+/* Enters the message, which is forwarded as it is. The text of a Parse is not read here, so it
+   counts as a possible change of the role. */
 enum verdict prepared_forward(const struct prepared_request *r)
 {
 	bool may_parse = r->f->type == PGC_PARSE &&
@@ -79,7 +80,8 @@ enum verdict prepared_forward(const struct prepared_request *r)
 	return forward_entered(r);
 }
 
-/* Gathers the beginning of the frame with the server's name that has this end. */
+/* Gathers the beginning of the frame with the server's name of the statement, which ends with these
+   bytes, in place of the client's name. */
 static void replace_name(const struct prepared_request *r, const struct statement_use *use,
 			 const char *end, size_t end_size)
 {
@@ -126,9 +128,9 @@ enum verdict prepared_request_refuse(const struct prepared_request *r, enum op_k
 
 /* ---- Parse with a name ---- */
 
-/* The client has this name. The server must report that, or another error of the message: it gets
-   the message under a name that it has. Only without messages in flight is it certain that the
-   client still has the name. */
+/* The client sends a Parse for one of its names. The server must report that, or another error of
+   the message, so it gets the message under a name of one of its own statements. This is certain
+   only without messages in flight. */
 static enum verdict parse_duplicate(const struct prepared_request *r,
 				    const struct statement_use *use, struct prepared_name *n)
 {
@@ -170,7 +172,7 @@ static enum verdict parse_new(const struct prepared_request *r, struct prepared_
 	}
 	if (!request_parse(r, OP_PARSE, n, st, plan))
 		return VERDICT_NO_MEMORY;
-	/* SQL that names statements has the types of these */
+	/* the types of SQL that names statements are the types of these statements, so they vary */
 	return st->varies || request_describe(r, n, st, false) ? VERDICT_SWALLOW
 							       : VERDICT_NO_MEMORY;
 }
@@ -198,7 +200,7 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 	struct statement *st;
 	bool is_private;
 
-	/* before the text has arrived and takes memory */
+	/* tested before the text has arrived, so that it takes no memory */
 	if (most > 0 && r->pc->bytes + name_cost(use->name_size, size) > most) {
 		client_end(r->c, REASON_PREPARED_MEMORY, NULL);
 		return VERDICT_GONE;
@@ -236,7 +238,7 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 
 /* ---- Bind and Describe with a name ---- */
 
-/* The client has no such statement on any server. */
+/* The client uses an unknown name. */
 static enum verdict use_missing(const struct prepared_request *r, const struct statement_use *use,
 				struct prepared_name *n, struct statement *st)
 {
@@ -245,7 +247,7 @@ static enum verdict use_missing(const struct prepared_request *r, const struct s
 									   : VERDICT_NO_MEMORY;
 }
 
-/* The client may have made this name, which pgweir does not know, by PREPARE. */
+/* Whether the client may have made the name, which pgweir does not know, by SQL's PREPARE. */
 static bool may_be_of_sql(const struct prepared_request *r, const struct statement_use *use)
 {
 	bool is_pinned = (r->s->session.dirty | r->c->pooled.pins) & PIN_STATEMENT;
@@ -276,8 +278,9 @@ static enum verdict use_unknown(const struct prepared_request *r, const struct s
 	return verdict;
 }
 
-/* A short Bind may insert a Parse of any length, and one read may bring thousands of them: the
-   server must take the bytes sent so far. */
+/* Whether the server must take the bytes sent so far before the next message. A short Bind may
+   insert a Parse of any length, and one read may bring thousands of Binds, so a client could make
+   pgweir hold any amount of memory otherwise. */
 static bool must_flush(const struct prepared_request *r)
 {
 	if (r->g->bytes <= SENT_MOST)
@@ -338,8 +341,8 @@ static bool parse_values(const struct prepared_request *r, struct prepared_name 
 	return parsed;
 }
 
-/* Uses a statement that may deallocate statements, change the meaning of texts, name other
-   statements, or ask for a value of a sequence; in the last two cases it is parsed again.
+/* The statement is special: it may deallocate statements, change the meaning of texts, name other
+   statements, or ask for a value of a sequence. In the last two cases it is parsed again.
    VERDICT_PASS: it may be used. */
 static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 					       struct prepared_name *n, struct statement *st)
@@ -362,8 +365,8 @@ static NEVER_INLINE enum verdict use_named_sql(const struct prepared_request *r,
 	return VERDICT_PASS;
 }
 
-/* The statement was parsed for this request: nothing was executed since, so its validity does not
-   matter. */
+/* Whether the statement was parsed for this request. Then its validity does not matter, because
+   nothing was executed since. */
 static bool is_usable_now(const struct prepared_request *r, const struct prepared_entry *e)
 {
 	return entry_is_usable(e) || (e && e->sent && e->statement->number == r->pc->awaited);
@@ -588,7 +591,8 @@ enum verdict prepared_send(struct client *c, struct server *s, const struct pg_f
 	case PG_OK:
 		break;
 	}
-	/* also if the names have arrived: the result must not depend on the size of a read */
+	/* refused even if all names have arrived, because the result must not depend on the size of
+	   a read */
 	if ((size_t)((const uint8_t *)use.name - f->body) + use.name_size > NAMES_END_MOST)
 		return prepared_request_refuse(&r, OP_NAME_TOO_LONG, NULL);
 	if (!ledger_enters(&s->ledger))

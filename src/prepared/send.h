@@ -9,8 +9,8 @@
 
 /* Enters the message, which is forwarded as it is. Returns as prepared_send(). */
 enum verdict prepared_forward(const struct prepared_request *request);
-/* Sends a Describe of a statement that does not exist in place of the message; answer.c replaces
-   its error (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). VERDICT_SWALLOW or VERDICT_NO_MEMORY. */
+/* Sends a Describe of a missing statement in place of the message; answer.c replaces its error
+   (OP_TYPES_DIFFER, OP_NAME_TOO_LONG). VERDICT_SWALLOW or VERDICT_NO_MEMORY. */
 enum verdict prepared_request_refuse(const struct prepared_request *request, enum op_kind kind,
 				     struct prepared_name *name);
 /* Whether the last SQL with names was this statement (by number; 0: the unnamed statement), and its

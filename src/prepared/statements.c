@@ -68,9 +68,10 @@ static void swap_texts(struct prepared_client *pc)
 	pc->confirmed_text = other;
 }
 
-/* Moves the text of the change before to the journal: a later change may be skipped. Texts that are
-   too large together are not stored, because a server may delay the answers to thousands of
-   changes, and only an error makes one of these texts current. */
+/* Moves the text of the previous change to the journal, because the new change may be skipped, and
+   the previous text is then the current one. Texts that are too large together are not stored,
+   because a server may delay the answers to thousands of changes, and only an error makes one of
+   these texts current. */
 static bool journal_text(struct prepared_client *pc, struct prepared_server *ps)
 {
 	struct prepared_op *op;
@@ -481,8 +482,8 @@ static bool journal_grow(struct prepared_server *ps)
 	return true;
 }
 
-/* Bytes that only the journal may hold: the text of a Parse, if its name has another statement
-   meanwhile, or an unknown name. */
+/* Returns the bytes that only the journal holds: the text of a Parse whose name has another
+   statement meanwhile, or an unknown name. */
 static size_t op_bytes(const struct prepared_op *op)
 {
 	if (op->kind == OP_PARSE && op->statement)

@@ -41,8 +41,8 @@ static NEVER_INLINE void note_unnamed_text(struct prepared_client *pc, struct se
 
 #define LETTER(c) (1u << ((c) - 'a'))
 
-/* True: note_unnamed_text() has no effect. The first letter shows that nearly every text is not
-   SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN or CREATE. */
+/* Whether note_unnamed_text() would have no effect. For nearly every text the first letter is
+   sufficient to exclude SET, RESET, DEALLOCATE, DISCARD, EXECUTE, EXPLAIN and CREATE. */
 static ALWAYS_INLINE bool text_has_no_effect(const uint8_t *text, size_t size)
 {
 	unsigned first = size > 3 ? (text[0] | 0x20u) - 'a' : UINT8_MAX;
@@ -69,7 +69,7 @@ bool prepared_send_unnamed_parse(struct client *c, struct server *s, const uint8
 		ledger_sent_marked(&s->ledger, PGC_PARSE, 0, OWED_TO_CLIENT, MARK_PREPARED));
 }
 
-/* Sends a Close, or a Parse with a text that is not stored. */
+/* Sends a Close, or a Parse whose text is not stored. */
 enum verdict prepared_change_unnamed(const struct prepared_request *r)
 {
 	return change_unnamed(r->c, r->s, false) &&
@@ -79,7 +79,7 @@ enum verdict prepared_change_unnamed(const struct prepared_request *r)
 		       : VERDICT_NO_MEMORY;
 }
 
-/* A Parse of a text that may name statements of the client. VERDICT_MORE: it names none. */
+/* Takes a Parse whose text may name statements of the client. VERDICT_MORE: it names none. */
 static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request *r)
 {
 	struct prepared_client *pc = r->pc;
@@ -100,7 +100,8 @@ static NEVER_INLINE enum verdict parse_unnamed_sql(const struct prepared_request
 	return VERDICT_SWALLOW;
 }
 
-/* The text of the unnamed statement asks for the last value of a sequence. */
+/* Whether the text of the unnamed statement asks for the last value of a sequence (currval,
+   lastval). */
 static bool text_reads_values(const struct bytes *text)
 {
 	struct values_text values;
@@ -142,8 +143,8 @@ static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server 
 	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) &&
 	    ledger_enters(&s->ledger)) {
 		/* A Query that fails before it begins keeps the server's unnamed statement, maybe
-		   another client's, and does not make the server skip the next messages: the
-		   statement belongs to no client at once. */
+		   another client's, and does not make the server skip the next messages. Therefore
+		   the statement belongs to no client from now on, even before the answer. */
 		server_unnamed_to(s, 0);
 		return unnamed_change_sent(pc, s->prepared, OP_UNNAMED_QUERY, false, s->batch) &&
 		       ledger_sent_marked(&s->ledger, PGC_QUERY, 0, OWED_TO_CLIENT, MARK_PREPARED);
@@ -232,7 +233,8 @@ static NEVER_INLINE enum verdict use_unnamed_sql(const struct prepared_request *
 									  : VERDICT_NO_MEMORY;
 }
 
-/* A binary value would be read as another one if its type is not what the client has in mind. */
+/* Whether a value in binary format could be misread, because the client and the server may see
+   different types. Example: the four bytes of an int4 are read as a float4. */
 static bool may_be_misread(const struct pg_frame *f)
 {
 	return f->type == PGC_BIND &&
@@ -241,8 +243,8 @@ static bool may_be_misread(const struct pg_frame *f)
 
 /*
  * The client's unnamed statement is on another server, or another client has replaced it on this
- * server: the text is parsed again. As on one connection it means what it means now, and must have
- * the types that it had before.
+ * server: the text is parsed again. As on one connection, the text has its present meaning, and
+ * must have the types that it had at first.
  *
  *	the client has received its types	they are compared before the message is sent
  *	definitions, or the client's		the same, if pgweir has asked for the types before.
@@ -295,7 +297,7 @@ enum verdict prepared_use_unnamed(const struct prepared_request *r)
 	struct prepared_server *ps = r->ps;
 	enum verdict verdict;
 
-	/* a statement that was prepared before the transaction may call set_config in it */
+	/* an older statement may call set_config in this transaction */
 	if (r->f->type == PGC_BIND && pc->has_text)
 		prepared_note_settings(r->c, r->s, bytes_front(&pc->text), bytes_size(&pc->text));
 	if (pc->unnamed_care & UNNAMED_DEALLOCATES) {
