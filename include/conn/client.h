@@ -64,8 +64,8 @@ struct client {
 	/* its request, if it asks for a role (conn/client_request.h); NULL: none is kept. See
 	   client_prepare_request() */
 	struct request *request;
-	/* size in bytes of a message that is larger than the read buffer and must be received
-	   completely; 0: none */
+	/* size in bytes of a message that must be received completely although the read buffer is
+	   smaller; 0: none */
 	uint32_t collects;
 	/* Facts about the current link. Written by link_begin(); independent of each other. */
 	/* the server is assigned for a transaction or statement only */
@@ -160,7 +160,7 @@ static inline bool client_is_sampled(const struct client *c, int64_t sample)
 	return (c->peer.id * 0x9e3779b97f4a7c15 >> 32) * FRACTION_ONE >> 32 < (uint64_t)sample;
 }
 
-/* The session of the client has this value of default_transaction_read_only. */
+/* The session of the client has got this value of default_transaction_read_only. */
 static inline void client_set_reading(struct client *c, const char *value)
 {
 	c->reads_only = strcmp(value, "on") == 0;
@@ -181,7 +181,7 @@ static inline void client_ready_sent(struct client *c, bool in_transaction, usec
 	c->in_transaction = in_transaction;
 	c->last_active = now;
 }
-/* The client is in no transaction, without a ReadyForQuery that says so. */
+/* The client has left its transaction, and no ReadyForQuery tells it so. */
 static inline void client_left_transaction(struct client *c)
 {
 	c->in_transaction = false;
@@ -212,8 +212,8 @@ void client_end_bad_header(struct client *client, const uint8_t *at, size_t n);
 /* Another process has received the socket: the reap closes the socket without a message. */
 void client_hand_over(struct client *client);
 /* Writes application_name with the address of the client (setting application_name_add_host) to
-   `buf` of NAME_WITH_HOST bytes. A value that ends with the address already is not changed. Returns
-   buf. */
+   `buf` of NAME_WITH_HOST bytes. Does not change the value if it ends with the address already.
+   Returns buf. */
 #define NAME_WITH_HOST 1024
 const char *client_name_with_host(const struct client *client, const char *value, char *buf);
 /* Sends messages of pgweir to the client; does nothing for a stopped client. False: the client is

@@ -24,7 +24,7 @@ enum request_step {
 #define REQUEST_IN_READ                                                                            \
 	(REQUEST_IN(READ_ON_STANDBY) | REQUEST_IN(READ_ON_PRIMARY) | REQUEST_IN(MAY_WRITE))
 
-/* A BEGIN that pgweir has answered itself. */
+/* The state of a BEGIN that pgweir answers itself. */
 enum request_begin {
 	BEGIN_NONE,
 	BEGIN_HELD,			/* no server has it */

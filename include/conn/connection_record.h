@@ -14,8 +14,9 @@
    is complete. */
 void peer_pack(struct bytes *out, const struct peer *peer);
 void peer_unpack(struct unpack *in, struct peer *peer, struct bytes *unsent);
-/* Looks at the record of a peer that is not unpacked. No other message can be sent to the peer
-   after unsent bytes, and none to its other side in the middle of a message that this peer sends. A
+/* Looks at the record of a peer without unpacking it. `has_unsent`: no message can be sent to the
+   peer, because the unsent bytes may end within another one. `is_in_message`: no message can be
+   sent to its other side, because that side has the beginning of a message of this peer. A
    malformed record counts as both. */
 void peer_skim(struct unpack in, bool *has_unsent, bool *is_in_message);
 /* The client has logged in. */

@@ -15,9 +15,10 @@
  *
  * Received bytes are in the read buffer of the loop while they are handled, or in `held` if they
  * cannot be handled yet: the beginning of a message, requests of a client that waits for a server,
- * or messages that exceed the share of this turn. The next `passing` received bytes belong to a
- * message that is forwarded (or dropped) without being looked at. Bytes to be sent are in
- * stream.out if the socket is full. An idle connection has none.
+ * or messages that exceed the share of this turn. The next `passing` received bytes are the rest of
+ * a message, and are forwarded (or dropped) without being looked at. Example: a DataRow of 10 MB is
+ * forwarded in many reads, and only its header is examined. Bytes to be sent are in stream.out if
+ * the socket is full. An idle connection has none.
  *
  * The end of a connection is handled after all bytes that came before it: while held_first is set,
  * the socket is not read, and the connection is on world->peers.again or waits for an event that
@@ -39,7 +40,8 @@ enum peer_post {
 	POST_LINK = 2,			/* the channels of the client may move to the listener */
 	/* a cancel request has arrived while the client waits for a server */
 	POST_REFUSE = 4,
-	POST_LEAVE = 8			/* a transaction of a client that is drained has ended */
+	/* the client is to be drained, and its transaction has ended */
+	POST_LEAVE = 8
 };
 
 /* Reasons why the socket of a connection is not read. */
@@ -116,7 +118,7 @@ static inline void peer_requested(struct peer *peer, usec_t now_wall)
 }
 /* The connection is not read in this turn without an event. */
 static inline void peer_forget_again(struct peer *peer) { list_remove(&peer->again); }
-/* The connection is freed: it leaves its lists, and frees what it owns but the stream. */
+/* The connection is freed: it leaves its lists, and frees all that it owns but the stream. */
 void peer_free(struct peer *peer);
 /* The only writer of peer->fate. Asserts that tbl/peer_fate.tbl allows the move. */
 void peer_become(struct peer *peer, enum peer_fate fate);
@@ -131,10 +133,10 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 
 /* ---- flow: whether the socket is read ---- */
 
-/* flow_unblock() for a peer that has one of the bits. */
+/* The part of flow_unblock() for a peer with one of the bits. */
 void flow_unblock_set(struct peer *peer, unsigned bits);
 /* Clears bits. If no bit is left, the socket is read again, and on_readable is called for input
-   that TLS has decrypted already. Does not read a connection that is stopped. */
+   that TLS has decrypted already. A stopped connection is not read. */
 static ALWAYS_INLINE void flow_unblock(struct peer *peer, unsigned bits)
 {
 	if (peer->blocked & bits)

@@ -39,8 +39,8 @@ enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4, CHANGES
 
 /* The known state of the session of a server; written by room state unless noted. */
 struct server_session {
-	/* STALE_ bits: what must be set before the client's next message; see session_state.c.
-	   Written by session_set_stale and session_set_known */
+	/* STALE_ bits: state that must be set before the client's next message; see
+	   session_state.c. Written by session_set_stale and session_set_known */
 	uint8_t stale;
 	/* SET_ bits of the oldest unanswered message, if it is a Query with a single SET */
 	uint8_t plain_set;
@@ -63,7 +63,7 @@ struct server_session {
 	/* the client may have changed search_path, role or tables, and so the meaning of SQL texts;
 	   until the end of the link */
 	bool meaning_in_doubt;
-	/* a statement that may change the meaning of SQL texts is prepared */
+	/* a prepared statement may change the meaning of SQL texts */
 	bool meanings_prepared;
 	bool roles_prepared;		/* a statement that may set a role is prepared */
 	/* pgweir can prove that currval() and lastval() return values of its client ... */
@@ -169,7 +169,7 @@ static inline struct server *server_of(struct pool_server *p)
 	return LIST_OBJECT(p, struct server, pooled);
 }
 
-/* The status of the server is that of a ReadyForQuery: I, T or E. */
+/* A ReadyForQuery has this status of the server: I, T or E. */
 static inline void server_status_received(struct server *s, char status) { s->status = status; }
 /* The server has sent an ErrorResponse. */
 static inline void server_error_received(struct server *s, bool is_fatal)
@@ -187,7 +187,7 @@ static inline void server_work_begins(struct server *s, usec_t now_wall)
 static inline void server_sync_sent(struct server *s) { s->batch++; }
 /* The task of the server has received an ErrorResponse. */
 static inline void server_task_fails(struct server *s) { s->task_failed = true; }
-/* The unnamed statement of the server is that of this client from now on; 0: of an unknown one. */
+/* The unnamed statement of the server belongs to this client from now on; 0: it is unknown. */
 static inline void server_unnamed_to(struct server *s, uint64_t client) { s->unnamed_of = client; }
 /* The transaction of the client on the server may concern other sessions: CHANGES_ bits. */
 static inline void server_note_changes(struct server *s, unsigned changes)
@@ -211,14 +211,14 @@ static inline void server_doubt_meaning(struct server *s, bool may_have_changed)
 }
 /* The client leaves the server, and its doubts about the meaning of texts with it. */
 static inline void server_trust_meaning(struct server *s) { s->session.meaning_in_doubt = false; }
-/* A statement that may set a role, or change the meaning of texts, is prepared on the server. */
+/* A statement is prepared on the server that may set a role, or change the meaning of texts. */
 static inline void server_note_prepared(struct server *s, bool sets_role, bool changes_meaning)
 {
 	s->session.roles_prepared |= sets_role;
 	s->session.meanings_prepared |= changes_meaning;
 }
-/* Values of sequences in the session are those of this client, of several (VALUES_MIXED) or, 0, of
-   none. */
+/* The values of sequences in the session belong to this client, to several (VALUES_MIXED) or, if 0,
+   to none. */
 static inline void server_values_to(struct server *s, uint64_t client)
 {
 	s->session.values_of = client;
@@ -238,8 +238,8 @@ struct server *server_new(struct pool *pool, struct world *world, bool is_cancel
 bool server_enlist(struct server *server);
 /* Keeps process ID and secret of a BackendKeyData, which replace earlier ones. False: no memory. */
 bool server_key_received(struct server *server, uint32_t pid, const uint8_t *key, size_t size);
-/* Forgets what the server of an address has reported at its login, except its parameters: the next
-   address may lead to another server. */
+/* Forgets the report of the server at its login, except its parameters: the next address may lead
+   to another server. */
 void server_forget_login(struct server *server);
 /* Handles a ParameterStatus: stores the value of a tracked parameter. Without memory sets
    pooled.close_reason, because the session of the server is unknown then. */

@@ -5,9 +5,10 @@
 #include "pool/pool.h"
 
 /*
- * A query that pgweir executes on a server for its own purposes; the client does not see the
- * answer. The file that begins a task has its struct server_task. server->task is the current task,
- * NULL for none: a task begins only after the previous one has ended.
+ * A query of pgweir's own on a server; the client does not see the answer. Example: task_params
+ * sets the parameters of the next client. The file that begins a task has its struct server_task.
+ * server->task is the current task, NULL for none: a task begins only after the previous one has
+ * ended.
  */
 struct server;
 

@@ -22,7 +22,7 @@ enum verdict {
 	VERDICT_READY,		/* a ReadyForQuery for the client */
 	/* a ReadyForQuery that leaves a transaction open in statement mode */
 	VERDICT_REFUSE,
-	VERDICT_FATAL,		/* an error that answers nothing: the server is about to end */
+	VERDICT_FATAL,		/* an error without a request: the server is about to end */
 	/* the answer to task_leave (relay/release.h), the last message of the server */
 	VERDICT_LAST
 };

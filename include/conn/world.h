@@ -15,8 +15,8 @@
 /* Size of the read buffer, in bytes. */
 #define READ_BUFFER (128 * 1024)
 /* Maximum number of looks in a turn; with more connections each has a share of at least
-   LEAST_LOOKS. A look is a message that is examined by itself, or a word of an SQL text that is
-   searched. */
+   LEAST_LOOKS. A look is the examination of one message, or of one word of an SQL text. Without the
+   limit, a client with thousands of tiny messages in one read would delay all others. */
 #define LOOKS_OF_TURN 4096
 #define LEAST_LOOKS 32
 
@@ -28,13 +28,13 @@
 
 /* Functions of room admin for console clients; set by main. */
 struct console_ops {
-	/* Handles a complete message, with a body of `size` bytes, of a client that is READY and
-	   logged in. Either answers with client_send(), or the client is not READY afterwards and
-	   is answered in later turns; then the console puts it on world->peers.again. */
+	/* Handles a complete message, with a body of `size` bytes, of a logged-in client in state
+	   READY. Either answers with client_send() or, for a long answer such as SHOW CLIENTS with
+	   10,000 rows, leaves the state READY, answers in later turns, and puts the client on
+	   world->peers.again. */
 	void (*message)(void *context, struct client *client, uint8_t type, const uint8_t *body,
 			size_t size);
-	/* Continues a long answer to a client that is not READY, after peer_come_again() or an
-	   event. */
+	/* Continues the long answer to a client, after peer_come_again() or an event. */
 	void (*go_on)(void *context, struct client *client);
 	/* The client is ending. */
 	void (*closed)(void *context, struct client *client);
@@ -43,7 +43,7 @@ struct console_ops {
 	/* Returns whether the console has no data of the client, so that the client can be handed
 	   over to another process. */
 	bool (*is_at_rest)(void *context, const struct client *client);
-	/* Adds a client that another process has handed over. False: no memory. */
+	/* After an online restart: adds a client of the console. False: no memory. */
 	bool (*adopt)(void *context, struct client *client);
 	/* Ends the command of the client. False: the client has no command that can be ended. */
 	bool (*cancel)(void *context, struct client *client);
@@ -255,7 +255,7 @@ static inline void world_set_current(struct world *w, const struct peer *peer)
 	(void)w, (void)peer;
 #endif
 }
-/* Must be called by each callback of the event loop. Reads the clock, once a turn. */
+/* Each callback of the event loop calls this first. Reads the clock, once a turn. */
 static inline void world_wake(struct world *w)
 {
 	world_set_current(w, NULL);

@@ -4,9 +4,9 @@
  * With busy_poll = auto a trial takes ten windows of 20 ms: five without polling and five with it,
  * in turns. If the windows with polling had 10 % more answers at least, the loop polls until the
  * next trial; otherwise it sleeps. The loop therefore polls for a few clients on a machine with an
- * idle processor, and sleeps if PostgreSQL or the clients need that processor more. A trial that
- * confirms the last one doubles the time to the next, from 1 s to 16 s. A load that has changed by
- * half brings the next trial after 1 s.
+ * idle processor, and sleeps if PostgreSQL or the clients need that processor more. The time
+ * between two trials doubles from 1 s to 16 s while their results agree. When the load has changed
+ * by half, the next trial follows after 1 s.
  *
  * In every mode a wait polls only while at least one of four recent waits was shorter than the
  * longest poll and ended with bytes that are relayed. A pgweir without queries therefore sleeps,

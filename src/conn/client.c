@@ -39,13 +39,13 @@ void client_prepare_request(struct client *c)
 		return;
 	c->request = mem_try(sizeof(*c->request));
 	c->keeps_request = c->request != NULL;
-	/* its writes would not be noted */
+	/* without memory the client ends, because its writes would not be noted */
 	if (!c->request) {
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	/* a RELOAD may find a request that was not kept: until its answer, the client keeps its
-	   server */
+	/* during a RELOAD the bytes of the present request were not kept, so no other server can
+	   get it: the client keeps its server until the answer */
 	c->request->repeat = c->pooled.link ? REPEAT_BOUND : REPEAT_NOTHING;
 }
 

@@ -166,7 +166,7 @@ void listening_let_go(struct listening *on, bool remove_files)
 struct opening {
 	struct world *w;
 	struct conf_problems *problems;
-	/* addresses that this machine does not have, or a family that its kernel lacks */
+	/* addresses of other machines, or of a family that the kernel lacks */
 	struct conf_problems absent;
 	bool may_fail;			/* any failure counts as an absent address */
 	bool ok;
@@ -193,8 +193,9 @@ static void text_for(const struct settings *set, const char *host, char *text, s
 	}
 }
 
-/* Listens on an IP address or a Unix socket. An address may be in the list twice, have two names,
-   or be covered by a socket for all addresses of its family. */
+/* Listens on an IP address or a Unix socket. The same address may be in the list twice, have two
+   names (localhost and 127.0.0.1), or be covered by a socket for all addresses of its family: it is
+   opened once. */
 static void listen_on(void *context, const char *host)
 {
 	struct opening *o = context;

@@ -46,7 +46,8 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 	return s;
 }
 
-/* The server chooses the process id and thereby the hash bucket, so the hash needs a key. */
+/* The hash of the process id needs a key, because a hostile server could choose ids with equal
+   hashes. */
 bool server_enlist(struct server *s)
 {
 	HASH_ADD(by_backend_pid, s->peer.world->peers.by_backend_pid, backend_pid,
@@ -170,7 +171,7 @@ void server_end(struct server *s, enum close_reason why, const char *detail)
 		detail = stream_abuse(&s->peer.stream);
 	}
 	server_mark(s, PEER_ENDS, why, detail);
-	/* no other server knows its session */
+	/* the client ends too, because no other server knows its session */
 	if (s->pooled.link)
 		client_end(client_of(s->pooled.link), why, detail);
 }
