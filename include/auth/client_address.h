@@ -29,9 +29,9 @@ struct address_key {
 	/* the address; Unix: the uid, highest byte first; the rest is zero */
 	uint8_t bytes[16];
 };
-/* Addresses that one host or user may have all of: a /48 network of IPv6; all link-local addresses;
-   65,536 uids that differ only in the lower 16 bits, above 65,535, because a user of the system may
-   have so many for containers (subuid). Any other address is a site of its own. */
+/* Addresses that may all belong to one host or user: a /48 network of IPv6; all link-local
+   addresses; 65,536 uids that differ only in the lower 16 bits, above 65,535, because a user of the
+   system may have this number for containers (subuid). Any other address is a site of its own. */
 struct client_site {
 	struct address_key key;		/* the bytes after the site's prefix are zero */
 	int addresses;			/* number of addresses with a connection */
@@ -69,7 +69,7 @@ struct failure {
 	usec_t last;			/* 0: the row is free */
 };
 
-/* All addresses that have a connection, and those with failed logins. */
+/* All addresses with a connection, and addresses with failed logins. */
 #define CLIENT_ADDRESS_CROWDS 32
 #define FAILURE_SETS 128
 #define FAILURE_WAYS 8
@@ -97,8 +97,8 @@ void client_addresses_check(const struct world *world);
 
 /* The client's address and site for a queue: clients of different addresses take turns there. */
 struct verify_source client_address_source(const struct client *client);
-/* Returns the address and the site of a connection's other end, for a queue whose turns go round
-   by address. */
+/* Returns the address and the site of a connection's other end, for a queue in which addresses take
+   turns. */
 struct verify_source brief_address_source(const struct brief_address *remote);
 
 /* Counts the connection of a client, and its login in progress if it has one (client->login).
@@ -116,10 +116,12 @@ bool client_address_may_have(const struct client *client, bool names_console);
 /* The client is an authenticated administrator of the console: sets client->is_admin. */
 void client_address_set_administrator(struct client *client);
 /* Ends another login, with reason `why`, to make room for this client's. It is the first of: a
-   login that waits for its refusal; a login at the site with the most logins, if that site has more
-   than the client's site; a login at another address of the client's site, if that address has more
-   than the client's address; a login that has been silent for more than a second, at a site (or an
-   address of the client's site) with as many logins. False: there is no such login. */
+   login in its delay before the refusal; a login at the site with the most logins, if that site has
+   more than the client's site; a login at another address of the client's site, if that address has
+   more than the client's address; a login of a client with more than a second of silence, at a site
+   (or an address of the client's site) with as many logins. Example: 10.0.0.7 has 900 logins in
+   progress, and a client of 10.0.0.8 connects. A login of 10.0.0.7 ends. False: there is no such
+   login. */
 bool displace_login(struct client *client, enum close_reason why);
 
 /* The proof of the client was wrong, or its user is unknown: ends the client with `why`, now or

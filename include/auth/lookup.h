@@ -24,7 +24,7 @@ struct lookups *lookups_new(struct pools *pools);
 /* No look-up may be in progress. */
 void lookups_free(struct lookups **lookups);
 
-/* The part of a login that waits; embedded in struct login. */
+/* How a login waits for a look-up; embedded in struct login. */
 struct lookup_wait {
 	struct list node;		/* of clients that wait for the same answer */
 	struct client *client;

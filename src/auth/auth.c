@@ -378,7 +378,7 @@ static enum found find_derived(struct client *c, bool is_old, const uint8_t salt
 	return PENDING;
 }
 
-/* Finds both secrets of a user that has two, for one salt and count (users_old_secret). *old is
+/* Finds both secrets of a user with two of them, for one salt and count (users_old_secret). *old is
    allocated. */
 static enum found find_two_secrets(struct client *c, struct scram_secret *secret,
 				   struct scram_secret **old, const uint8_t mock_salt[MOCK_SALT],
@@ -573,7 +573,7 @@ static void scram_message(struct client *c, const char *message, size_t size)
 		auth_wait_for(c, LOGIN_SASL_FINAL);
 		return;
 	case SCRAM_DONE:
-		/* the keys of a secret that pgweir has made from a password fit no server */
+		/* pgweir has made this secret from a password, so its keys fit no server */
 		if (secret_kind_of(stored) == SECRET_SCRAM)
 			keys_keep(keys_of(c, is_old), l->user, stored, secret->salt,
 				  secret->salt_size, secret->iterations, l->scram.client_key,
@@ -621,7 +621,7 @@ static void secret_message(struct client *c, const uint8_t *body, size_t size)
 		scram_message(c, (const char *)body, size);
 		return;
 	}
-	/* SASLInitialResponse: mechanism, length, data. A client that sends no data gets an empty
+	/* SASLInitialResponse: mechanism, length, data. Without data the client gets an empty
 	   challenge. */
 	mechanism = pg_read_string(&cursor);
 	length = pg_read_u32(&cursor);

@@ -1,6 +1,6 @@
 /*
  * The line of auth_hba_file for a client. It is chosen by the start-up packet and the client's
- * address only. A line that cannot be used, or whose address cannot be checked, refuses the client
+ * address only. If the line cannot be used, or its address cannot be checked, the client is refused
  * as if no line matched. The log has the number of the line, the client does not get it.
  */
 #include "auth/auth_rule.h"

@@ -8,10 +8,10 @@
  *
  * One look-up per user runs at a time. The logins that arrive during it wait together for the next
  * one, so that many logins cost one query per round trip, and each login gets an answer from a
- * query that began after it: a changed password, a dropped or expired role takes effect at once.
- * Therefore no answer is kept for later logins; with SCRAM, whose request contains the salt, an old
- * answer could not even be noticed. (Proven passwords and keys are kept for logins at servers,
- * which check them again: server_info.c.)
+ * later query: a changed password, a dropped or expired role takes effect at once. Therefore no
+ * answer is kept for later logins; with SCRAM an old answer could not even be noticed, because the
+ * request contains its salt. (Proven passwords and keys are kept for logins at servers, which check
+ * them again: server_info.c.)
  *
  * The connection to an idle server may be lost unnoticed. If the server has not begun to answer,
  * and was connected before the look-up began, the query is sent again on another server.
@@ -23,7 +23,7 @@
  * answer from login->wait.
  *
  * Invariant: each look-up is in the table once; HELD and QUEUED have an internal request in the
- * pool and a waiting client; RUNNING has a server that points back; in DUE, and in HELD with a
+ * pool and a waiting client; RUNNING has a server, which points back; in DUE, and in HELD with a
  * turn, a client waits and the first one is on world->peers.again.
  */
 #include "auth/lookup.h"
@@ -367,7 +367,7 @@ void lookup_lent(struct server *s, struct pool_client *request)
 		server_end(s, REASON_SERVER_CRASHED, NULL);
 }
 
-/* Puts a look-up that has its turn into the queue of the pool, or runs it at once. */
+/* The look-up has its turn: puts it into the queue of the pool, or runs it at once. */
 static void lookup_queue(struct lookup *l)
 {
 	struct world *w = l->world;

@@ -6,21 +6,21 @@
  * max_auth_query_connections limits the look-ups that have a turn, over all databases, and the open
  * connections that only look-ups have used; and also
  *
- *  - look-ups in one pool to a quarter of it, so that a database that does not answer does not stop
- *    logins to others;
+ *  - look-ups in one pool to a quarter of it, so that one hanging database does not stop logins to
+ *    others;
  *  - look-ups for clients of one address, or site (verify/queue.c), to half of it.
  *
  * If max_db_connections limits a database, look-ups have half of that: its other connections are
  * for clients that are logged in.
  *
- * The other look-ups wait. Addresses take turns, and of each address the oldest look-up comes first
- * whose pool has room. A look-up that waits for one limit uses no share of another limit: an
+ * The other look-ups wait. Addresses take turns. For each address, the oldest look-up in a pool
+ * with room comes first. While a look-up waits for one limit, it uses no share of another limit: an
  * address at its limit does not block a pool for other addresses, and a pool at its limit does not
  * block an address.
  *
  * Several clients may wait for one look-up. Each of them is in the queue under its own address, and
- * the first turn serves all of them. Therefore a client at an address that has reached its limit
- * cannot delay a login from another address by asking for the same user first.
+ * the first turn serves all of them. Otherwise a client at an address without turns could delay a
+ * login from another address by asking for the same user first.
  *
  * Invariant: a turn has askers exactly while it waits, and they are in the queue; a granted turn is
  * in the list `taken`.

@@ -9,9 +9,9 @@
  * failures before the first delay, so that trying one password with many names is slow as well.
  * Failures are counted by name whether the user exists or not.
  *
- * A client that waits for its refusal takes only a descriptor: its messages are discarded, it is
- * closed first when room is needed, and at most REFUSALS_MOST clients wait; the oldest is refused
- * at once when there are more. An attacker that does not wait for the refusal has to make new
+ * Until its refusal a client takes only a descriptor: its messages are discarded, it is closed
+ * first when room is needed, and at most REFUSALS_MOST clients wait; the oldest is refused at once
+ * when there are more. Attackers may close before the refusal, but then have to make new
  * connections, and the number of logins in progress is limited.
  *
  * The counts are a cache of fixed size: a keyed digest of address and user selects the set, and the
