@@ -19,8 +19,9 @@ void login_proven(struct client *client);
    server. The client is IDLE or has ended if it does not wait any more. */
 void login_welcome(struct client *client);
 
-/* The part of this room in the record of a client that has not logged in (handover/handover.c).
-   login_unpack() begins its login, and sets in->bad for an invalid value, or without memory. */
+/* The part of this room in the record of a client before the end of its login
+   (handover/handover.c). login_unpack() begins its login, and sets in->bad for an invalid value, or
+   without memory. */
 void login_pack(struct bytes *out, const struct client *client);
 void login_unpack(struct unpack *in, struct client *client);
 

@@ -21,9 +21,9 @@
  * Replication ("Streaming Replication Protocol"), logical (replication=database) or physical
  * (replication=true): the server process is a walsender. It accepts replication commands as simple
  * queries; SQL only if it is logical; and SET, which would be needed to reuse the session for
- * another client, not in every version. Therefore nothing is shared: each such client gets a server
- * that is opened for it (pool_server.dedicated), with its own start-up parameters, and both end
- * together in every pool_mode. If the server refuses the login, only this client gets the error.
+ * another client, not in every version. Therefore nothing is shared: for each such client a server
+ * is opened (pool_server.dedicated), with its own start-up parameters, and both end together in
+ * every pool_mode. If the server refuses the login, only this client gets the error.
  *
  * Invariant: a client with a server has a struct login only until its parameters are set.
  */
@@ -138,7 +138,7 @@ static size_t password_packet(struct client *c, const uint8_t *at, size_t n)
 	return PG_HEADER + f.size;
 }
 
-/* Whether the client is in a state that this file handles. */
+/* Whether the client is in one of the states of this file. */
 static bool is_ours(const struct client *c)
 {
 	return c->pooled.state == CLIENT_STARTUP || c->pooled.state == CLIENT_AUTH ||

@@ -63,7 +63,7 @@ static bool keep_for_server(struct client *c, const char *name, const char *valu
 	return false;
 }
 
-/* A parameter that the client asks for. */
+/* A parameter in the start-up packet. */
 struct asked {
 	const char *name, *value;
 	const char *written;		/* the name as in the packet */
@@ -103,7 +103,7 @@ static bool take_untracked(struct client *c, const struct asked *p)
 	return true;
 }
 
-/* Handles the role that the client asks for. False: it is no role; the client has ended. */
+/* Handles the role that the client asks for. False: it is not a role; the client has ended. */
 static bool ask_target(struct client *c, const struct asked *p)
 {
 	for (int target = TARGET_ANY; target <= TARGET_PREFER_STANDBY; target++) {
@@ -185,8 +185,8 @@ static bool ask_application_name(struct client *c, const char *value)
 
 /* Keeps a name, truncated like PostgreSQL truncates it before it applies its rules. A longer name
    must be truncated before rules, limits and forced users are looked up: a client with user "x" *
-   64 reaches the role "x" * 63. A name that the configuration contains is not truncated; servers
-   never see it (server_login.c). */
+   64 reaches the role "x" * 63. Not truncated if the configuration contains the name; servers never
+   see it (server_login.c). */
 static bool keep_name(struct client *c, char **place, const char *value)
 {
 	struct world *w = c->peer.world;
