@@ -25,24 +25,24 @@ void cancels_free(struct cancels **cancels);
 /* Gives the client a cancel key with this process number; 0: a random number. False: no memory or
    no randomness. */
 bool cancel_make_key(struct client *client, uint32_t pid);
-/* The key in the record of a handover (handover/handover.c). cancel_key_unpack() sets in->bad for a
-   key that another client has, or without memory. */
+/* The key in the record of a handover (handover/handover.c). cancel_key_unpack() sets in->bad if
+   another client has the key, or without memory. */
 void cancel_key_pack(struct bytes *out, const struct client *client);
 void cancel_key_unpack(struct unpack *in, struct client *client);
 /* Returns the client with this key: a process number and a secret of `size` bytes. NULL: no such
    client. */
 struct client *cancel_find(const struct world *world, uint32_t pid, const uint8_t *key,
 			   size_t size);
-/* Returns the client with this process number, above SERVER_PID_MOST: no other one has it. NULL: no
-   such client. */
+/* Returns the client with this process number, which is above SERVER_PID_MOST and therefore unique.
+   NULL: no such client. */
 struct client *cancel_find_pid(const struct world *world, uint32_t pid);
 
 /* ---- requests: cancel.c ---- */
 
 /* Handles a CancelRequest that arrived on the connection `canceller`. */
 void cancel_request(struct client *canceller, const struct pg_startup *request);
-/* POST_REFUSE: a client that still waits for a server gets the error that PostgreSQL would send,
-   and its request is discarded. False: it does not wait. */
+/* POST_REFUSE: if the client still waits for a server, it gets the error that PostgreSQL would
+   send, and its request is discarded. False: it does not wait. */
 bool cancel_refuse_waiting(struct client *client);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);

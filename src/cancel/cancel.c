@@ -13,9 +13,10 @@
  *
  * A request must cancel the right query and no other. The server counts the requests for it
  * (pooled.cancels), and is not lent again before their carriers have ended, because PostgreSQL
- * closes the carrier only after it has sent the signal. A request that is still waiting when its
- * query ends is dropped. If the server executes pgweir's own SET, the request waits for the end of
- * the SET. cancel_abandoned() sends a request of pgweir's own.
+ * closes the carrier only after it has sent the signal. If a query ends while a request for it
+ * waits, the request is dropped, because it would cancel the next query. If the server executes
+ * pgweir's own SET, the request waits for the end of the SET. cancel_abandoned() sends a request of
+ * pgweir's own.
  *
  * A request cancels whatever its target executes when the request arrives, so a few requests have
  * the same effect as many: at most CANCELS_MOST requests are in progress for one server, and
@@ -73,7 +74,7 @@ bool cancel_refuse_waiting(struct client *c)
 		return false;
 	ASSERT(bytes_size(&c->peer.held) >= PG_HEADER);
 	pool_client_become(c->peer.world->pools, &c->pooled, CLIENT_IDLE, c->peer.world->now);
-	/* a BEGIN that is held has begun a transaction for the client: see request_refused() */
+	/* if a BEGIN is held, the client is in a transaction: see request_refused() */
 	if (!request_holds_begin(c))
 		client_left_transaction(c);
 	/* in the extended protocol up to the Sync */

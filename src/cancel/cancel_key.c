@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* attempts to find a secret that no client with the same process number has */
+/* attempts to find a secret, different from the secrets of clients with the same process number */
 #define DRAWS_MOST 16
 
 /* With session_link = login a server chooses the process number; a keyed hash prevents that it

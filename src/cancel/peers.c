@@ -2,15 +2,17 @@
  * Cancel requests for other poolers of the group ([peers], peer_id).
  *
  * Several poolers may listen on one port (so_reuseport), and a CancelRequest arrives on a separate
- * connection, so it may reach a process that does not know the client. With peer_id set, a client's
- * key contains the id of the process that made it and the number of hops left (PEER_KEY_HOPS).
+ * connection, so it may reach another process than the client's. With peer_id set, a client's key
+ * contains the id of the process that made it and the number of hops left (PEER_KEY_HOPS).
  *
- * A process that does not know a key forwards it to that peer, with one hop less. If the peer is
- * unknown or no hop is left, the request ends. The peer closes the connection when it is done, and
- * only then is the canceller's connection closed. A canceller that has shut down its sending side
- * is kept: it may wait to see the end of the request. All addresses of a peer's name are tried in
- * turn until one accepts the connection. Each attempt gets an equal part of the rest of
- * cancel_wait_timeout. After that the request is in progress and is not sent again.
+ * If a process does not know the key, it forwards the request to that peer, with one hop less.
+ * Example: processes 1 and 2 share port 6432. The key of a client of 1 contains the id 1; its
+ * CancelRequest reaches 2, which forwards it to 1. If the peer is unknown or no hop is left, the
+ * request ends. The peer closes the connection when it is done, and only then is the canceller's
+ * connection closed. When a canceller shuts down its sending side, it is kept: it may wait to see
+ * the end of the request. All addresses of a peer's name are tried in turn until one accepts the
+ * connection. Each attempt gets an equal part of the rest of cancel_wait_timeout. After that the
+ * request is in progress and is not sent again.
  *
  * At most pool_size requests to a peer are in progress at a time. A request needs no login, and its
  * key only has to name a peer, so unauthenticated clients can send any number of them. They do not
@@ -35,7 +37,8 @@
 
 #include <string.h>
 
-/* the limit of the smallest peer's queue: an application that stops cancels all its queries */
+/* the limit of the smallest peer's queue, because a stopping application cancels all its queries at
+   once */
 #define LINE_LEAST 100
 
 /* The requests for one peer. */
@@ -51,7 +54,7 @@ struct peer_line {
 
 enum call_phase { CALL_WAITS, CALL_CONNECTS, CALL_HANDED_OVER };
 
-/* A request that waits for a peer, or is in progress. */
+/* A request to a peer, waiting or in progress. */
 struct peer_call {
 	struct verify_place place;	/* in the queue, while it waits */
 	struct list node;		/* in line->begun, after it has begun */

@@ -12,7 +12,7 @@
  * A canceller's TLS connection cannot be passed on: it ends here, and the request is sent without
  * it.
  *
- * pgweir does not wait for a slow predecessor. A request that does not fit into its channel is
+ * pgweir does not wait for a slow predecessor. If a request does not fit into the channel, it is
  * dropped, logged and counted. It is not sent later, because its client could execute another query
  * by then.
  */
@@ -26,7 +26,7 @@
 #include <event2/event_struct.h>
 #include <unistd.h>
 
-/* A process that was replaced by this process. */
+/* A process that this process has replaced. */
 struct predecessor {
 	struct list node;
 	struct records *channel;
