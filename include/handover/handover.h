@@ -26,7 +26,7 @@ enum handover_record {
 	HANDOVER_PIDFILE = 'F',
 	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the process */
 	HANDOVER_LISTENER = 'L',	/* with its descriptor */
-	/* with the channel to a process that was replaced earlier and still has clients */
+	/* with the channel to an earlier process, which was replaced and still has clients */
 	HANDOVER_PREDECESSOR = 'E',
 	HANDOVER_STATEMENT = 'T',	/* a prepared statement */
 	HANDOVER_DATABASE = 'D',
@@ -40,7 +40,7 @@ enum handover_record {
 	   too */
 	HANDOVER_READY = 'r',
 	HANDOVER_GO = 'G',		/* the state belongs to the new process from now on */
-	/* later: a cancel request with its descriptor, for a process that knows its key */
+	/* later: a cancel request with its descriptor, for the process with its key */
 	HANDOVER_CANCEL = PREDECESSOR_CANCEL
 };
 
@@ -88,7 +88,7 @@ void handover_finish(struct handover **handover, struct records **predecessor);
 
 struct giver;
 
-/* Listens for a process that wants to replace this one. NULL: not possible; the log has the reason,
+/* Listens for the process that will replace this one. NULL: not possible; the log has the reason,
    and nothing else is affected. The caller owns the pidfile until it is handed over (*pidfile is
    then NULL). *due is set to true when giver_turn should be called before the next tick. */
 struct giver *giver_open(struct event_base *base, struct world *world, struct pidfile **pidfile,

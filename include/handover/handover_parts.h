@@ -16,8 +16,8 @@ struct handover {
 	struct world *world;
 	struct conf_problems *problems;	/* of the current record */
 	struct record_statements statements;	/* that were received */
-	/* the pool of the following servers and clients; NULL: unauthenticated clients, or a pool
-	   that does not exist here */
+	/* the pool of the following servers and clients; NULL: unauthenticated clients, or the pool
+	   does not exist here */
 	struct pool *pool;
 	/* why the pool does not exist here, or REASON_NONE */
 	enum close_reason no_place;
@@ -27,7 +27,7 @@ struct handover {
 	struct handover_counts counts, announced;
 	bool has_world;
 	bool is_whole;			/* HANDOVER_END was received with the right counts */
-	/* the settings for connecting to servers, or for logging in, differ from those of the old
+	/* the settings for connecting to servers, or for logging in, are not the same as in the old
 	   process */
 	bool tls_differs, logins_differ;
 	/* the pool's clients share their servers here and did not in the old process, or the
