@@ -51,7 +51,7 @@ struct derivation_question {
 	size_t salt_size;		/* bytes, 1..SCRAM_SALT_MAX */
 	uint32_t iterations;		/* 1..SCRAM_ITERATIONS_MAX */
 };
-/* A login at a server that needs the key. */
+/* A login at a server, which needs the key. */
 struct derivation_login {
 	const struct address *server;
 	const struct user *user;	/* as which pgweir logs in */

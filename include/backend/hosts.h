@@ -5,8 +5,8 @@
 #include "pool/host.h"
 
 /*
- * Hosts of a database. Promise: a dial tries each host of the list once; a host that has failed
- * within server_login_retry is tried after the others.
+ * Hosts of a database. Promise: a dial tries each host of the list once; hosts with a failure
+ * within server_login_retry are tried after the others.
  */
 
 /* The knowledge of a pool about the hosts of its list, besides pool->places; all zeros: none. Part
@@ -27,7 +27,7 @@ static inline void hosts_clear(struct hosts *hosts)
 enum host_note { HOST_REACHED, HOST_WORKS, HOST_FAILS };
 void hosts_note(struct server *server, enum host_note note);
 /* Notes whether the address that this dial tries works: a host name may have several addresses, and
-   later dials try those that worked first. Returns whether the note has changed. */
+   later dials begin with the addresses that have worked. Returns whether the note has changed. */
 bool hosts_note_address(struct server *server, bool works);
 /* Moves addresses that did not work to the end of dial->addresses. */
 void hosts_order_addresses(struct server *server);

@@ -11,7 +11,7 @@
 
 /* Settings or files for connecting to servers have changed: servers over TCP or over Unix sockets,
    which use no TLS, are obsolete. Closes the obsolete servers that are idle or being opened, also
-   those that were obsolete before. */
+   the servers that were obsolete already. */
 void retire_servers(struct world *world, bool over_tcp, bool over_unix);
 /* The transaction of a client has changed the defaults of new sessions on the host of this server
    (ALTER ROLE or ALTER DATABASE ... SET): all servers of the host are obsolete. At most once in
@@ -22,7 +22,7 @@ void retire_sessions(struct server *server);
    watch the names of connected servers. */
 void retire_tick(struct world *world);
 /* A client sends this text, `size` bytes, to the server. If the text drops or renames a database,
-   the idle servers of that database close, because PostgreSQL refuses to drop a database that has
+   the idle servers of that database close, because PostgreSQL refuses to drop a database with
    sessions. PostgreSQL waits 5 seconds for the end of these sessions. */
 void retire_database(struct server *server, const uint8_t *text, size_t size);
 static inline void retire_for_text(struct server *s, const uint8_t *text, size_t size)
@@ -31,7 +31,7 @@ static inline void retire_for_text(struct server *s, const uint8_t *text, size_t
 		retire_database(s, text, size);
 }
 /* The resolver's dns_on_change; the context is the world. Retires servers that were dialled by
-   `name` and whose address is not in the answer; servers in login have one more second. */
+   `name`, if their address is not in the answer; servers in login have one more second. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
 
 #endif

@@ -4,10 +4,10 @@
 #include "conn/world.h"
 #include "pg/frame.h"
 
-/* Authentication at a server. Promise: no password is sent to a server that server_require_auth or
-   channel binding excludes. See server_auth.c. */
+/* Authentication at a server. Promise: no password is sent to a server if server_require_auth or
+   channel binding excludes it. See server_auth.c. */
 
-/* An Authentication message of a server that is being opened, as a whole. Answers it, or accepts
+/* Handles a complete Authentication message during the login at a server. Answers it, or accepts
    AuthenticationOk (DIAL_PROVEN); the server may end. */
 void server_auth_request(struct server *server, const struct pg_frame *frame);
 /* The server has refused the secret of the user: connects again with the user's other secret.

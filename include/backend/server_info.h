@@ -8,8 +8,8 @@
 struct notify_server;
 struct proven_secret;
 
-/* Functions of a database that change the state of the session (state/session_functions.c); the
-   pools of a database share them. */
+/* Functions of a database with effects on the session (state/session_functions.c); the pools of a
+   database share them. */
 struct database_functions {
 	unsigned pools;			/* references */
 	struct state_functions *all;	/* of the last reading; NULL: never read */
@@ -36,7 +36,7 @@ struct reported_session {
 	struct welcome *welcome;
 };
 
-/* The last login at a server that failed. */
+/* The last failed login at a server. */
 struct server_login_failure {
 	char *text;			/* NULL: none has failed since the last success */
 	bool refused;			/* the text is the answer of the server */
@@ -54,8 +54,8 @@ struct proven_secrets {
 
 /*
  * The facts that a pool has learned from its servers. `generation` is the generation of the pool
- * when `reported`, `hosts` and `functions` were learned. Promise: after a RELOAD that leads to
- * other servers these facts are not used.
+ * when `reported`, `hosts` and `functions` were learned. Promise: these facts are not used after a
+ * RELOAD if the pool connects to other servers from then on.
  */
 struct server_info {
 	unsigned generation;
@@ -80,9 +80,9 @@ void database_functions_drop(struct database_functions **functions);
 bool server_info_failed(struct server *server, enum close_reason why, const char *text,
 			enum login_failure *failure);
 
-/* The part of this room in the records of a handover (handover/handover.c): what the pool knows
-   about its servers, and what the server has reported at its login. An unpack function sets in->bad
-   for an invalid value, or without memory. The server is unpacked after its pool. */
+/* The part of this room in the records of a handover (handover/handover.c): the knowledge of the
+   pool about its servers, and the report of the server at its login. An unpack function sets
+   in->bad for an invalid value, or without memory. The server is unpacked after its pool. */
 void server_info_pack(struct bytes *out, const struct pool *pool, const struct params_table *table);
 void server_info_unpack(struct unpack *in, struct pool *pool, struct params_table *table);
 void server_welcome_pack(struct bytes *out, const struct server *server);

@@ -10,8 +10,7 @@
 #define REPLICATION_PAIRS 32
 
 /*
- * Login at a server. Promise: a message that the protocol does not allow at this step ends the
- * server with a precise reason.
+ * Login at a server. Promise: a message out of order ends the server with a precise reason.
  */
 enum dial_step {
 #define DIAL_STEP(id, words, moves) DIAL_##id,
@@ -20,7 +19,7 @@ enum dial_step {
 	DIAL_STEPS
 };
 
-/* The state of a server that refuses a login: not ready (AWAY), or without a free connection
+/* The state of the server after a refused login: not ready (AWAY), or without a free connection
    (FULL). */
 enum server_refusal { SERVER_REFUSAL_OTHER, SERVER_REFUSAL_AWAY, SERVER_REFUSAL_FULL };
 

@@ -12,8 +12,8 @@
  * databases.
  *
  * Invariant: a derivation is in derivations->under_way until its answer comes, or until nothing
- * waits for it and no process works on it. A derivation that a process works on is finished: this
- * takes a bounded time, and starting another process takes time, too.
+ * waits for it and no process works on it. If a process works on a derivation, it finishes, because
+ * this takes a bounded time, and starting another process takes time, too.
  */
 #include "backend/derivation.h"
 
@@ -104,7 +104,7 @@ static struct verify_source source_of_server(const struct address *server)
 	return source;
 }
 
-/* The number of derivations is bounded, because a server that sends another salt each time would
+/* The number of derivations is bounded, because a server could send another salt each time, and
    have a key derived for each connection. */
 static bool take_budget(struct world *w, const struct derivation_login *login)
 {

@@ -8,13 +8,13 @@
  * (PostgreSQL starts, stops, or is full). After a final answer (a refused password, no such
  * database) no other address is tried.
  *
- * A server that is opened waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl
+ * A server in state LOGIN waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl
  * has the steps.
  *
  * With load_balance_hosts=round-robin each dial begins with the next host, so that connections are
  * distributed; with disable each dial begins with the host that worked last, and with the next host
- * after a failure. In both cases a host that has failed within server_login_retry is tried after
- * all others: it delays few dials, but is used again when it works, or when no other host works.
+ * after a failure. In both cases a host with a failure within server_login_retry is tried after all
+ * others: it delays few dials, but is used again when it works, or when no other host works.
  * Addresses of a name are treated in the same way; the last DEAD_MOST failed addresses are
  * remembered.
  *
@@ -22,7 +22,7 @@
  * to the pool, because it may concern one user or database: a user with too many connections must
  * not mark a host as down for others.
  *
- * Invariant: a dial tries every host once. A RELOAD that changes the list ends the dial with its
+ * Invariant: a dial tries every host once. If a RELOAD changes the list, the dial ends with its
  * generation.
  */
 #include "backend/dial.h"
@@ -44,7 +44,7 @@
 #define DEAD_MOST 16
 /* for one address; a name with very many addresses is not tried to the last address */
 #define WAY_LEAST (USEC / 2)
-/* for a dial whose server would be closed at once, because it has a close_reason */
+/* the longest time of a dial if its server is to be closed at once (close_reason) */
 #define USELESS_MOST USEC
 
 struct dead_address {
@@ -83,8 +83,8 @@ static void host_name_of(const struct host *host, struct dial *d)
 		 host->key);
 }
 
-/* Begins with the first host from the present place of the order on that is open and whose budget
-   is not used up. False: there is none, or the list has become shorter. */
+/* Begins with the next host of the order that is open and has room in its budget. False: there is
+   none, or the list has become shorter. */
 static bool use_host(struct server *s)
 {
 	const struct pool *pool = s->pooled.pool;
@@ -258,8 +258,8 @@ void hosts_order_addresses(struct server *s)
 
 static void find_address(struct server *s);
 
-/* Each remaining address gets an equal part of the remaining time, so that an address that does not
-   answer does not use up the time of the others. */
+/* Each remaining address gets an equal part of the remaining time, so that a silent address does
+   not use up the time of the others. */
 static void give_time(struct server *s)
 {
 	struct dial *d = s->dial;
@@ -288,8 +288,8 @@ static bool is_last_way(const struct server *s)
 }
 
 /* The present address does not work, and another one is tried: writes the log line that
-   server_end() writes for the last address. A server that is down is tried twice a second, so only
-   changes are logged. */
+   server_end() writes for the last address. Only changes are logged, because a server is tried
+   twice a second while it is down. */
 static void note_dead_address(struct server *s, enum close_reason why, const char *detail)
 {
 	const struct world *w = s->peer.world;

@@ -4,18 +4,18 @@
  * SCRAM derives its keys by thousands of HMACs on purpose. A pooler that derives them for each
  * login would be slow, and any client or server could keep it busy. Derived keys (derivation.c) are
  * therefore stored: the verifier's secret for a plain password, and the ClientKey for logins at
- * servers. A client that logs in with SCRAM reveals its ClientKey to any party that has the
- * StoredKey (RFC 5802 section 3: ClientKey = ClientProof XOR ClientSignature). pgweir can log in at
- * a server with the ClientKey, and no clear password is stored.
+ * servers. With SCRAM a client reveals its ClientKey to any party with the StoredKey (RFC 5802
+ * section 3: ClientKey = ClientProof XOR ClientSignature). pgweir can log in at a server with the
+ * ClientKey, and no clear password is stored.
  *
  * Each entry belongs to a stored secret, by a digest; after a change of the secret it is not found
  * any more. Keys for several secrets are stored beside each other, because two databases may have
  * different passwords for one user, and a password changes at different times in different places.
  *
  * Keys that were derived for a server login are untested until the server has accepted them and has
- * proven its own knowledge. They are stored too, so that a server that refuses the password does
- * not cause a derivation for each attempt. They are in a list of their own, so that a server that
- * sends another salt each time displaces no working keys.
+ * proven its own knowledge. They are stored too, so that attempts at a server do not each cause a
+ * derivation while it refuses the password. They are in a list of their own, so that no working
+ * keys are displaced when a server sends another salt each time.
  *
  * Everything is wiped before it is freed. A look-up does not remove an entry; only a new entry
  * displaces an old one.
@@ -123,7 +123,7 @@ static void clear_salts(struct salt_keys **first)
 	}
 }
 
-/* Frees an entry that is in no table. */
+/* Frees an entry, which is in no table. */
 static void discard(struct user_keys *u)
 {
 	clear_salts(&u->salts);

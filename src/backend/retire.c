@@ -3,12 +3,12 @@
  * the host name.
  *
  * No client loses its server. A server in use is marked and closes when it is released; an idle
- * server closes at once. A server that is being opened uses the earlier settings or addresses.
- * After a change of settings it closes at once, because it might send a password with the old
- * settings. After a change of addresses it is only marked, and dial_tick() closes it if the login
- * takes longer than one second: if each answer of the name server is different, each dial would end
- * all other dials. A pool without open logins looks up no names, so the names of connected servers
- * are watched.
+ * server closes at once. A server in its login uses the earlier settings or addresses. After a
+ * change of settings it closes at once, because it might send a password with the old settings.
+ * After a change of addresses it is only marked, and dial_tick() closes it if the login takes
+ * longer than one second: if each answer of the name server is different, each dial would end all
+ * other dials. A pool without open logins looks up no names, so the names of connected servers are
+ * watched.
  */
 #include "backend/retire.h"
 
@@ -54,7 +54,7 @@ static bool is_on_host_of(const struct conf_database *one, const struct conf_dat
 		(one->host && other->host && strcmp(one->host, other->host) == 0));
 }
 
-/* Marks the servers of all hosts whose session defaults have changed. */
+/* The defaults of sessions have changed: marks the servers of all hosts. */
 static void retire_due(struct world *w)
 {
 	if (!w->retire.sessions_changed ||
@@ -114,7 +114,7 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 	}
 }
 
-/* A server at an address that the resolver may find for its name. */
+/* Whether the resolver may still find the server's address for its name. */
 static bool may_have_moved(const struct server *s)
 {
 	return !s->pooled.is_cancel && s->peer.remote.family != AF_UNIX;
@@ -131,8 +131,8 @@ void retire_moved(void *context, const char *name, const struct dns_answer *now)
 		const char *dialled = s->dial ? s->dial->host : s->host;
 		bool is_among = false;
 
-		/* a dial that waits for this answer still has the address of the previous host of
-		   its list */
+		/* while a dial waits for this answer, it still has the address of the previous host
+		   of its list */
 		if (!may_have_moved(s) || s->peer.remote.family == 0 || !dialled ||
 		    strcmp(dialled, name) != 0 || (s->dial && s->dial->step == DIAL_NAME))
 			continue;

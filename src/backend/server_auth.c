@@ -6,8 +6,8 @@
  * The secret comes from the database entry, from PAM or LDAP, from the user list or from
  * auth_query. A SCRAM secret can be used at a server only with the ClientKey that a login of its
  * user has revealed (keys.c). For a clear password a process derives the keys (derivation.c), and
- * they are stored. With SCRAM the server has to prove that it knows the secret, too: a server that
- * sends AuthenticationOk before its proof is refused.
+ * they are stored. With SCRAM the server has to prove that it knows the secret, too:
+ * AuthenticationOk before the proof is refused.
  *
  * SCRAM-SHA-256-PLUS binds the exchange to the certificate of the TLS connection: an attacker with
  * another certificate cannot continue the exchange. server_channel_binding says whether it is used.
@@ -250,8 +250,7 @@ _Static_assert(TLS_END_POINT_MOST <= SCRAM_BINDING_MAX, "a channel binding fits"
 /* Chooses between SCRAM-SHA-256 and SCRAM-SHA-256-PLUS by the list of AuthenticationSASL (names,
    and an empty name at the end), and sets the GS2 header. Returns the reason why none is possible,
    or NULL. A server may offer PLUS over a connection without TLS, if something between speaks TLS
-   to it: PLUS is ignored then. An attacker who could have removed TLS could have shortened the
-   list, too. */
+   to it: PLUS is ignored then. Where an attacker can remove TLS, it can shorten the list, too. */
 static const char *choose_mechanism(const struct server *s, const uint8_t *body, size_t size,
 				    struct scram_prover *p)
 {
@@ -280,7 +279,8 @@ static const char *choose_mechanism(const struct server *s, const uint8_t *body,
 	if (mode == CHANNEL_BINDING_REQUIRE)
 		return "channel binding is required, but it is not defined for the server's "
 		       "certificate";
-	/* 'y' tells a server that offers PLUS that an attacker has shortened its list */
+	/* 'y' says that the server has not offered PLUS. If it has, it knows that an attacker has
+	   shortened its list */
 	p->gs2 = can_bind ? 'y' : 'n';
 	return offers_scram ? NULL : "server offers no SASL mechanism that is known";
 }

@@ -25,7 +25,7 @@
 
 /*
  * Parameters that a server has reported at its login and that are not tracked, as ParameterStatus
- * messages for its clients. Servers of a pool that report equal values share one object.
+ * messages for its clients. Servers of a pool with equal values share one object.
  *
  * in_hot_standby is a property of the server; no session can set it.
  *
@@ -125,8 +125,8 @@ const struct bytes *welcome_messages(struct welcome *welcome)
 
 /*
  * Secrets that logins have proven: secrets that auth_query has found, and passwords that PAM or
- * LDAP has accepted. The pool whose servers are logged in to with them keeps them, as long as it
- * exists; of pools at several hosts, their parent.
+ * LDAP has accepted. They are kept as long as the pool whose servers they are for; for pools at
+ * several hosts, as long as their parent.
  *
  * A secret of auth_query belongs to the pool (database, user), not to the user name: the name may
  * have another secret in another database, and a database with a forced user has a pool of that
@@ -342,8 +342,8 @@ bool server_info_failed(struct server *s, enum close_reason why, const char *tex
 	struct server_info *info = server_info_get(pool, s->peer.world->params);
 	enum login_failure failure;
 
-	/* a login that policy, an administrator, a client or another primary has ended says nothing
-	   about the server */
+	/* no fault of the server: policy, an administrator, a client or another primary has ended
+	   the login, which says nothing about the server */
 	if ((close_reason_rows[why].fault == FAULT_POLICY && why != REASON_CONNECT_TIMEOUT) ||
 	    close_reason_rows[why].fault == FAULT_CLIENT || why == REASON_HOST_ROLE)
 		return false;

@@ -3,8 +3,8 @@
  * BackendKeyData, ReadyForQuery ("Start-up" in the documentation of the protocol). server_auth.c
  * answers the Authentication messages.
  *
- * A message of a server has at most WHOLE_MOST bytes here and is read as a whole. A server that
- * sends a longer, unexpected or misplaced message is refused with a precise reason. The text of an
+ * A message of a server has at most WHOLE_MOST bytes here and is read as a whole. After a longer,
+ * unexpected or misplaced message the server is refused with a precise reason. The text of an
  * ErrorResponse is passed on to the waiting clients.
  */
 #include "backend/server_login.h"
@@ -33,11 +33,11 @@
 #define PAIRS_OWN 8
 
 /*
- * A watcher logs in to any database that lists the host, and its question must not depend on what
- * the owner of the database, or the role itself, has set (ALTER DATABASE, ALTER ROLE ... SET): a
- * standby answers nothing in a serializable transaction. Parameters that not all versions of
- * PostgreSQL know are set by the question. No parameter that any version reports may stand here,
- * because server_login_learn() gives what is reported to clients.
+ * A watcher logs in to any database that lists the host, and its question must not depend on
+ * settings of the owner of the database, or of the role itself (ALTER DATABASE, ALTER ROLE ...
+ * SET): a standby answers nothing in a serializable transaction. Parameters that not all versions
+ * of PostgreSQL know are set by the question. No parameter that any version reports may be among
+ * these, because server_login_learn() gives reported values to clients.
  */
 static const char *const of_watcher[] = {
 	"role",
@@ -200,7 +200,7 @@ static void backend_key(struct server *s, const struct pg_frame *f)
  * parameter of superusers), so this excludes the classes that are certainly not about parameters:
  * connection, password, database, resources, state of the server, system, internal errors. A wrong
  * yes costs the other clients of the pool one more login; a wrong no would repeat the login of this
- * client again and again before theirs.
+ * client again and again, while the other clients wait.
  */
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
@@ -311,7 +311,8 @@ static void logged_in(struct server *s)
 	}
 	s->welcome = welcome_of(&s->dial->welcome, info ? info->reported.welcome : NULL);
 	learned = s->welcome && set;
-	/* ignore a server that must close: after a RELOAD it may belong to the old configuration */
+	/* not from a server that must close, because after a RELOAD it may belong to the old
+	   configuration */
 	if (learned && s->pooled.close_reason == REASON_NONE && !s->pooled.dedicated)
 		learned = server_login_learn(s);
 	learned = learned && server_enlist(s);
@@ -417,8 +418,8 @@ void server_login_read(struct server *s, bool from_socket)
 	if (from_socket) {
 		r = stream_read(&s->peer.stream, w->buffer + n, READ_BUFFER - n);
 		if (r < 0) {
-			/* a server that fails after ReadyForQuery would fail again; a host with a
-			   role has crashed */
+			/* after ReadyForQuery the server would fail again in the same way; a host
+			   with a role has crashed */
 			if (s->dial->step == DIAL_READY && s->pooled.pool->host)
 				server_end(s, REASON_SERVER_CRASHED, NULL);
 			else if (s->dial->step == DIAL_READY)
@@ -431,7 +432,7 @@ void server_login_read(struct server *s, bool from_socket)
 		}
 	}
 	in = (struct pg_frames){ w->buffer, n + (size_t)r };
-	/* the rest of the buffer of a server that has ended is not read */
+	/* the server has ended: the rest of its input is not read */
 	while (s->pooled.state == SERVER_LOGIN && dial_step_reads_messages(s->dial->step) &&
 	       (verdict = pg_frames_next(&in, WHOLE_MOST, &f)) == PG_OK)
 		frame(s, &f);
