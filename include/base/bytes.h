@@ -24,7 +24,7 @@ struct bytes {
 #define BYTES_EMPTY { NULL, 0, 0, 0, false }
 
 static inline size_t bytes_size(const struct bytes *b) { return b->end - b->start; }
-/* NULL for a buffer that has never had bytes: C does not define NULL + 0. */
+/* NULL for a new buffer without bytes: C does not define NULL + 0. */
 static inline uint8_t *bytes_front(const struct bytes *b)
 {
 	return (uint8_t *)((uintptr_t)b->data + b->start);

@@ -12,9 +12,9 @@
  * JSON object, written at once to stderr, a file and syslog, as configured. Unprintable bytes are
  * written as \xNN, so that a peer cannot forge a line; a line longer than PIPE_BUF bytes is
  * truncated. Callers pass names and texts of peers through printable_name(), printable_inside() or
- * printable_text(), so that these are short and cannot forge a field. Logging never blocks: a line
- * that cannot be written at once is lost and counted, and the count is logged as soon as writing
- * succeeds again.
+ * printable_text(), so that these are short and cannot forge a field. Logging never blocks: if a
+ * line cannot be written at once, it is lost and counted, and the count is logged as soon as
+ * writing succeeds again.
  */
 enum log_level { LEVEL_FATAL, LEVEL_ERROR, LEVEL_WARNING, LEVEL_LOG, LEVEL_DEBUG, LEVEL_NOISE };
 
@@ -38,10 +38,11 @@ bool log_configure(const struct log_config *config);
 bool log_reopen(void);
 /* Whether a line of this level would be written. */
 bool log_is_on(enum log_level level);
-/* For a line that may repeat in a flood. Within log_config.fold after such a line, lines with the
-   same `format`, `kind` and names of a log_subject() are only counted, and then the count and the
-   last of them are written. `kind` tells apart the errors that one format reports, such as an enum
-   close_reason. LOG_EVERY: the line is never folded. */
+/* For lines that may repeat in a flood, such as refused logins of an attacker. Within
+   log_config.fold after such a line, lines with the same `format`, `kind` and names of a
+   log_subject() are only counted, and then the count and the last of them are written. `kind` tells
+   apart the errors that one format reports, such as an enum close_reason. LOG_EVERY: the line is
+   never folded. */
 #define LOG_EVERY (-1)
 void log_repeatable(enum log_level level, int64_t kind, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -38,7 +38,8 @@ static inline void mem_wipe(void *memory, size_t size)
 	if (size > 0)
 		explicit_bzero(memory, size);
 }
-/* Compares in a time that depends only on `size`. Returns whether the bytes are equal. */
+/* Compares in the same time for all contents of this size, so that the time reveals nothing about a
+   secret. Returns whether the bytes are equal. */
 bool mem_equal_constant_time(const void *a, const void *b, size_t size);
 
 /*

@@ -16,9 +16,9 @@ struct pidfile {
 	int lock;
 };
 
-/* Locks, and writes the process id to `path`. Replaces the file of a process that has ended, but
-   not the file of a running process. Returns NULL with a text in `why`. Called in the final
-   process: after daemon_start. */
+/* Locks, and writes the process id to `path`. Replaces the file of an ended process, but not the
+   file of a running process. Returns NULL with a text in `why`. Called in the final process: after
+   daemon_start. */
 struct pidfile *pidfile_take(const char *path, char *why, size_t why_size);
 /* `removes`: removes both files, if they still are the files of this process; otherwise they belong
    to another process. Sets *pidfile to NULL; *pidfile may be NULL. */

@@ -13,8 +13,8 @@
    Returns the size of the printable form, which is `size` if the bytes are printable already. */
 size_t printable_write(char *to, const char *from, size_t size);
 
-/* The functions below write at most size - 1 bytes and a NUL; `size` is 16 or more. A text that
-   does not fit ends in "...", without splitting a character or a \xNN. Each returns `buf`. */
+/* The functions below write at most size - 1 bytes and a NUL; `size` is 16 or more. A long text is
+   cut and ends in "...", without splitting a character or a \xNN. Each returns `buf`. */
 
 /* Writes at most `room` bytes, without a NUL; `inside`: in the form of printable_inside(). Returns
    their number. */
@@ -25,8 +25,7 @@ static inline const char *printable_text(const char *from, char *buf, size_t siz
 	buf[printable_copy(buf, size - 1, from, false)] = '\0';
 	return buf;
 }
-/* A text that the caller puts between double quotes: a double quote and a backslash are written as
-   \" and \\. */
+/* For a text between double quotes: a double quote and a backslash are written as \" and \\. */
 static inline const char *printable_inside(const char *from, char *buf, size_t size)
 {
 	buf[printable_copy(buf, size - 1, from, true)] = '\0';

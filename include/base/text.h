@@ -27,8 +27,7 @@ bool text_to_int64(const char *text, int64_t *value);
 /* Writes two lowercase hex digits per byte and a NUL: `to` has room for 2*size+1 bytes. */
 void text_hex(char *to, const void *bytes, size_t size);
 /* Opens a file for reading; the caller closes it. -1 with errno. A named pipe is refused (ENOTSUP):
-   opening and reading it would wait for a process that writes to it, while nothing else happens in
-   this process. */
+   opening and reading it would wait for a writer, while nothing else happens in this process. */
 int text_open_file(const char *path);
 /* Reads a file of at most `limit` bytes into a NUL-terminated string, which the caller frees with
    mem_free; *size (may be NULL) is its length. NULL with errno (EFBIG: longer than the limit). */

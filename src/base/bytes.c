@@ -26,7 +26,7 @@ static NEVER_INLINE uint8_t *bytes_make_room(struct bytes *b, size_t more)
 	uint8_t *data;
 
 	/* Move the unread bytes down only if this frees at least as many bytes as it copies.
-	   Otherwise a loop that appends and consumes would copy the same bytes repeatedly. */
+	   Otherwise a loop of appending and consuming would copy the same bytes repeatedly. */
 	if (b->data && b->start >= size && b->capacity - size >= more) {
 		memmove(b->data, bytes_front(b), size);
 		b->start = 0;

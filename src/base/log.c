@@ -55,12 +55,12 @@ struct subject {
 		address[PRINTABLE_NAME];
 };
 
-/* What a line is about: the subjects that it contains. NULL: none of the kind. */
+/* The subjects in a line. NULL: none of the kind. */
 struct about {
 	const struct subject *of[LOG_SUBJECTS];
 };
 
-/* A line that was written, and how often it was repeated since then. */
+/* A written line, and how often it was repeated since then. */
 struct repeat {
 	const char *format;		/* NULL: unused */
 	int64_t kind;
@@ -288,8 +288,8 @@ static size_t make_line(char *line, enum log_level level, const struct about *ab
 	size_t size = begin_line(line, level, about, folded), prefix;
 	char text[LINE_MOST];
 
-	/* a message that was truncated before is truncated again: it does not fit after the
-	   beginning of the line */
+	/* the message may have been truncated earlier, and is truncated again, because it does not
+	   fit after the beginning of the line */
 	printable_text(message, text, sizeof(text) - size);
 	*shown = line;
 	if (!logger.json) {

@@ -96,7 +96,8 @@ static struct pidfile *pidfile_new(const char *path)
 	return p;
 }
 
-/* Called with the lock held: a process that opens the file now will notice that it was removed. */
+/* Called with the lock held: if another process opens the file now, it will notice that it was
+   removed. */
 static void remove_lock(const struct pidfile *p)
 {
 	if (is_same_file(p->lock, p->lock_path))

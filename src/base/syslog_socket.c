@@ -2,7 +2,7 @@
  * A sender to the syslog daemon that never blocks.
  *
  * syslog(3) blocks when the queue of the daemon is full, which would block this single-threaded
- * process: a journald that is stopped or waits for its disk would stop every query. Here a line is
+ * process: every query would stop while journald is stopped or waits for its disk. Here a line is
  * sent at once or lost, and the caller gets the result.
  *
  * <PRI>Mmm dd hh:mm:ss IDENT[PID]: TEXT
@@ -12,8 +12,8 @@
  * the month has a blank instead of a leading zero. A line is one datagram; if the daemon uses a
  * stream (connect fails with EPROTOTYPE), each line ends with a NUL.
  *
- * Invariant: no line follows an incomplete line. A stream that accepted only a part of a line is
- * closed.
+ * Invariant: no line follows an incomplete line. The stream is closed if it has accepted only a
+ * part of a line.
  *
  * A restarted daemon has a new socket with the same name. The send that fails (ECONNREFUSED, EPIPE,
  * ...) connects again and sends its line. If no daemon listens, the next attempt is made after one

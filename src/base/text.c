@@ -60,7 +60,8 @@ bool text_list_has(const char *list, const char *name, bool fold)
 		return false;
 	while (*(list += strspn(list, separators))) {
 		const char *quote = *list == '"' ? strchr(list + 1, '"') : NULL;
-		/* a quote that closes in the middle of a word is an ordinary character */
+		/* a quotation must end with its word, otherwise its quotes are ordinary
+		   characters */
 		bool is_quoted = quote && strchr(separators, quote[1]);
 
 		list += is_quoted;
