@@ -60,7 +60,7 @@ struct wait {
 	char *database;
 	usec_t since;			/* monotonic */
 	const char *verb;		/* also the command tag of the answer */
-	/* the command has paused a pool that was not paused: a cancel request resumes it */
+	/* the command has paused pools itself: a cancel request resumes these */
 	bool has_begun;
 	bool is_cancelled;
 };
@@ -112,7 +112,7 @@ enum outcome caller_refuse(struct caller *caller, enum console_error why, const 
 			   const char *second, const char *detail);
 /* Sends `out`. False: the client has ended. */
 bool caller_flush(struct caller *caller);
-/* Refuses a statement that cannot be parsed. */
+/* Refuses a malformed statement. */
 enum outcome caller_refuse_invalid(struct caller *caller, struct sql_span statement);
 /* Initialises the result of a command with its columns. */
 void caller_begin_result(const struct caller *caller, const struct command *command,

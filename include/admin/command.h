@@ -94,9 +94,9 @@ static inline void command_free(struct command *c)
 }
 #define COMMAND_HINT 128
 #define COMMAND_BRIEF 160
-/* Explains a statement that cannot be parsed. `hint`: the command that was probably meant, or the
-   syntax of its verb. Returns hint, or NULL without a hint. `brief`: the part that may be logged,
-   only the verb and the word after it, because the rest may contain a secret. */
+/* Explains why a statement is malformed. `hint`: the command that was probably meant, or the syntax
+   of its verb. Returns hint, or NULL without a hint. `brief`: the part that may be logged, only the
+   verb and the word after it, because the rest may contain a secret. */
 const char *command_explain(struct sql_span text, char hint[COMMAND_HINT],
 			    char brief[COMMAND_BRIEF]);
 

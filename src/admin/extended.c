@@ -410,7 +410,7 @@ static bool on_close(struct caller *caller, struct pg_cursor *c)
 		held_statement_drop(&caller->held, s);
 	if (p)
 		held_portal_drop(&caller->held, p);
-	extended_say(caller, '3');		/* closing an unknown name is no error */
+	extended_say(caller, '3');		/* Close succeeds for an unknown name, too */
 	return true;
 }
 
