@@ -6,8 +6,8 @@
 #include "pg/params.h"
 
 /*
- * The values of a connection that SHOW CLIENTS, SHOW SERVERS and related commands print, so that
- * the caller needs none of the structs of a connection. Pointers are borrowed, and valid until the
+ * The values of a connection for SHOW CLIENTS, SHOW SERVERS and related commands, so that the
+ * caller needs none of the structs of a connection. Pointers are borrowed, and valid until the
  * connection changes.
  */
 struct client;
@@ -51,7 +51,8 @@ struct connection_row {
 
 struct world;
 
-/* The state of a walk that returns the rows in several parts. Initialise with zeros. */
+/* The state of a walk, which returns the rows in several parts because a long list would delay
+   other clients. Initialise with zeros. */
 struct connection_walk {
 	bool goes_on;			/* more rows are left */
 	int list;			/* index of the current list */

@@ -54,8 +54,8 @@ void world_suspend(struct world *world, bool on);
 /* Returns the number of connections with bytes to be passed on. `drop`: closes them, for
    suspend_timeout, and returns 0. */
 size_t world_unflushed(struct world *world, bool drop);
-/* DRAIN: ends the clients whose turn has come and that are between two transactions, counts the
-   others, and logs begin and end. Also called by world_tick(). */
+/* DRAIN: ends the clients that are due and between two transactions, counts the others, and logs
+   begin and end. Also called by world_tick(). */
 void world_drain_clients(struct world *world);
 /* Ends this client if a DRAIN or a shutdown waits for it and its transaction has ended: called when
    a transaction ends, or may have. Returns whether the client has ended. */

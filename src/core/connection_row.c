@@ -244,7 +244,7 @@ bool world_kill_client(struct world *w, uint64_t id)
 	LIST_EACH(node, &w->peers.clients) {
 		struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		/* a cancel request is no client */
+		/* cancel requests do not count as clients */
 		if (c->peer.id != id || c->pooled.state == CLIENT_WAITING_CANCEL ||
 		    c->pooled.state == CLIENT_ACTIVE_CANCEL)
 			continue;

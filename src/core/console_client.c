@@ -87,7 +87,7 @@ void console_client_read(struct client *c, bool from_socket)
 	struct world *w = c->peer.world;
 	ssize_t got;
 
-	/* an event of a client that is on world->peers.again already */
+	/* the client is on world->peers.again already, and is handled from there */
 	if (!list_is_empty(&c->peer.again))
 		return;
 	if (c->console_state != CONSOLE_READY)

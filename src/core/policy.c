@@ -82,7 +82,7 @@ static void test(struct pool_server *ps)
 
 static void policy_drop(struct pool_server *ps, enum close_reason why)
 {
-	/* the next primary gets a read that the old one has not answered */
+	/* the next primary gets the read, because the old one has not answered it */
 	if (why == REASON_HOST_ROLE && ps->link && !ps->link->is_internal &&
 	    retry_recall(server_of(ps), why))
 		return;
@@ -130,8 +130,8 @@ static void notify(struct pool_client *pc, usec_t waited)
 	bytes_free(&out);
 }
 
-/* The first of them. A server that is asked for the values of its client is about to return: each
-   waiting client needs one server. */
+/* The first of them. A server is about to return while it is asked for the values of its client:
+   each waiting client needs one server. */
 static bool yield(struct pool *pool)
 {
 	bool is_for_clients = !pools_is_paused(pool->pools, pool->database) &&

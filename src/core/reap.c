@@ -10,8 +10,8 @@
  * An end may cause other ends: with the server of a look-up its logins end, and with a client its
  * server if it owes answers. They are put on the same list, which is empty when the reap is over.
  *
- * Invariant: on return, no connection of the world is ending, and nothing refers to a connection
- * that has ended.
+ * Invariant: on return, no connection of the world is ending, and nothing refers to an ended
+ * connection.
  */
 #include "core/world.h"
 
@@ -307,8 +307,8 @@ static bool may_be_told(const struct client *c)
 	return !s || !((s->peer.passing > 0 && !s->peer.passing_dropped) || s->said_fatal);
 }
 
-/* Ends the client, or forgets a client that was handed over. A server that has no reason of its own
-   to end returns to its pool, or ends too. */
+/* Ends the client, or forgets it if it was handed over. Its server returns to the pool, or ends
+   too, unless it ends for a reason of its own. */
 static void reap_client(struct client *c)
 {
 	struct world *w = c->peer.world;

@@ -2,9 +2,9 @@
  * Timeouts. About ten times a second, every connection that waits is compared with its limit;
  * connections have no timers.
  *
- * The lists of room pool are in the order in which a state began. For a limit that is the same for
- * the whole list, only the head is checked. For limits that users can override, and for clients
- * with a server, the whole list is walked.
+ * The lists of room pool are in the order in which a state began. If the limit is the same for the
+ * whole list, only the head is checked. For limits that users can override, and for clients with a
+ * server, the whole list is walked.
  */
 #include "core/world.h"
 
@@ -77,8 +77,8 @@ static enum close_reason overdue_active(const struct client *c)
 	struct limits limits = limits_of(c);
 	usec_t query_since = c->query_started;
 
-	/* The query includes setting the client's parameters on the server. A client that has got
-	   all answers may have sent the beginning of a CopyData message: the server waits for its
+	/* The query includes setting the client's parameters on the server. The client may have all
+	   answers, and have sent the beginning of a CopyData message: the server waits for its
 	   rest. */
 	if (s->task)
 		query_since = s->task_since;
@@ -103,7 +103,7 @@ static enum close_reason overdue_active(const struct client *c)
 								   : REASON_NONE;
 }
 
-/* The client is in a transaction that no server knows of yet. */
+/* Whether the client is in a transaction, and no server knows of it yet (a BEGIN is held). */
 static void end_overdue_begin(struct client *c)
 {
 	struct limits limits = limits_of(c);
@@ -331,9 +331,9 @@ static void give_back_memory(struct world *w)
 /* ---- DRAIN ---- */
 
 /*
- * Idle clients are ended by the tick. A client that is busy in every tick is ended at the end of a
- * transaction: while there is a drain, duration_log() is called then (world_set_durations), and
- * posts POST_LEAVE.
+ * Idle clients are ended by the tick. If the client is busy in every tick, it is ended at the end
+ * of a transaction: while there is a drain, duration_log() is called then (world_set_durations),
+ * and posts POST_LEAVE.
  */
 
 /* Returns the host that the client cannot leave before it ends a transaction or a session; NULL:

@@ -2,10 +2,10 @@
  * TLS contexts from settings: room net knows no settings, and room conf knows no TLS.
  *
  * At the start and in a RELOAD, tls_contexts_make() makes the contexts of a configuration: for
- * clients, for servers, and for the servers of each database with values of its own. A RELOAD that
- * changes nothing keeps the same objects, so that sessions can be resumed; a file that cannot be
- * read keeps the old context. After the exchange tls_contexts_retire_changed() marks the servers
- * whose context has changed.
+ * clients, for servers, and for the servers of each database with values of its own. Unchanged
+ * values keep the same objects, so that sessions can be resumed after a RELOAD. If a file cannot be
+ * read, the old context stays. After the exchange tls_contexts_retire_changed() marks the servers
+ * with a changed context.
  *
  * The meaning of sslmode: towards clients, disable refuses SSLRequest; allow, prefer and require
  * accept it and verify a certificate only if the client sends one; verify-ca and verify-full

@@ -61,8 +61,8 @@ static struct dns_config dns_config_of(struct world *w, const struct settings *s
 	};
 }
 
-/* Which durations the relay passes to duration_log(). Without limits it only counts them. The end
-   of each transaction may be the turn of a client that is drained. */
+/* Which durations the relay passes to duration_log(). Without limits it only counts them. While
+   clients are drained, each of them may end after its transaction. */
 void world_set_durations(struct world *w)
 {
 	const struct settings *set = &w->conf->settings;
@@ -429,7 +429,7 @@ bool world_is_over(const struct world *w)
 			is_deserted = false;
 			break;
 		}
-	/* servers whose clients have left: their queries are to be cancelled */
+	/* servers without their clients (FINISHING): their queries are to be cancelled */
 	LIST_EACH(node, &w->peers.servers)
 		is_deserted &= LIST_OBJECT(node, struct server, peer.node)->pooled.state !=
 			       SERVER_FINISHING;
