@@ -9,8 +9,8 @@
 struct file_watch;
 
 /* Watches the files of the configuration in force from now on, or none with watch_files = 0.
-   `since`: the wall clock before they were read, so that no change is missed. `changed` gets the
-   path of a file that has changed, once for each change. Without memory or inotify the log has a
+   `since`: the wall clock before they were read, so that no change is missed. Calls `changed` with
+   the path of a file, once for each change of the file. Without memory or inotify the log has a
    warning. */
 void file_watch_set(struct file_watch **watch, struct world *world, usec_t since,
 	       void (*changed)(const char *path));

@@ -17,7 +17,7 @@ struct pooler {
 	struct file_watch *watch;			/* watch_files; NULL: off */
 	/* wall clock: before the configuration in force was read from its files */
 	usec_t read_at;
-	/* waits for a process that replaces this one; NULL: not possible */
+	/* waits for the process that will replace this one; NULL: not possible */
 	struct giver *giver;
 	/* also set by the giver when a handover is requested */
 	bool tick_due;

@@ -113,7 +113,7 @@ static void on_main_changed(const char *path)
 	/* a RELOAD frees the watch with the path */
 	char *copy = mem_copy_string(path);
 
-	/* a process that was replaced keeps its configuration to its end */
+	/* a replaced process keeps its configuration to its end */
 	if (copy && !pooler.world->successor && pooler.world->drain.step != DRAIN_NOW)
 		reload(copy, &problems);
 	conf_problems_free(&problems);
@@ -158,7 +158,7 @@ static void log_unusable(const char *changed, const struct conf_problems *proble
 		first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
 }
 
-/* `context`: the path of a file that has changed (watch_files); NULL: RELOAD. */
+/* `context`: the path of the changed file (watch_files); NULL: RELOAD. */
 static bool reload(void *context, struct conf_problems *problems)
 {
 	usec_t read_before = pooler.read_at;
@@ -239,7 +239,7 @@ static bool set(void *context, const char *name, const char *value, struct conf_
 	ok = main_use(conf_with(pooler.world->conf, name, value, problems), problems);
 	if (ok && strchr(name, '.'))
 		warn_of_database_set(name, value, problems);
-	/* the text of a problem may have the value, but for a name that is not known */
+	/* the text of a problem may contain the value, except for an unknown name */
 	if (ok || !value_find(&setting_table, name) || !setting_may_be_secret(name, value))
 		log_problems(problems);
 	return ok;
@@ -404,7 +404,7 @@ static void signals_close(struct event *events[SIGNAL_ROWS])
 	for (size_t i = 0; i < SIGNAL_ROWS; i++)
 		if (events[i]) {
 			event_free(events[i]);
-			/* a second signal must not kill a process that is ending */
+			/* a second signal must not kill the process while it ends */
 			signal(signal_rows[i].signum, SIG_IGN);
 		}
 }

@@ -1,7 +1,7 @@
 /*
  * The turn: one iteration of the event loop. All work of pgweir is done by these steps, which
- * doc/architecture.md names in the same order. For each step: its work, why it stands here, and the
- * fault that appears if it is moved.
+ * doc/architecture.md names in the same order. For each step: its work, why it is in this place,
+ * and the fault that appears if it is moved.
  *
  *	share        Computes the share of each connection from the number of streams in the last
  *		     turn. First, because the handlers of the next steps read within the share:
@@ -77,7 +77,7 @@ bool turn_begin(struct pooler *p)
 	return p->tick && event_add(p->tick, &every) == 0;
 }
 
-/* A server that the reap returns to its pool is lent in the same turn. */
+/* A server returned by the reap is lent in the same turn. */
 static NEVER_INLINE void reap_and_schedule(struct world *w)
 {
 	world_reap(w);
