@@ -64,8 +64,8 @@ struct listen_socket {
 	bool leaving;
 	bool accepting;			/* set by the owner */
 	bool in_callback, closed;	/* the owner may close the listener within `accepted` */
-	/* for this number of events, one connection is accepted per event: a client that connects
-	   alone is usually followed by another alone */
+	/* for this number of events, one connection is accepted per event, because single
+	   connections mostly follow one another singly, and a second accept() would find none */
 	unsigned alone;
 	unsigned pause_ms;		/* 0: the last accept succeeded */
 	/* a lower bound for the number of the next descriptor; from `ceiling` on, the limit of

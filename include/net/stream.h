@@ -77,7 +77,7 @@ struct stream {
 	char *reason;			/* text of the last TLS error, owned */
 };
 
-/* A stream that is not open, in zeroed memory: stream_close() does nothing. */
+/* Initialises a stream in zeroed memory as closed, so that stream_close() does nothing. */
 static inline void stream_init(struct stream *stream) { stream->fd = -1; }
 /* Takes ownership of a connected, non-blocking socket. Reading is on. False: no memory; the caller
    keeps the descriptor. */
@@ -97,9 +97,9 @@ void stream_close(struct stream *stream);
 /* Reads at most `size` bytes; size must not be 0. Returns the number of bytes, STREAM_AGAIN,
    STREAM_EOF or STREAM_FAILED. */
 static inline ssize_t stream_read(struct stream *stream, void *buffer, size_t size);
-/* Whether TLS has buffered bytes that no socket event will announce. A reader that stops early must
-   then continue without an event. stream_set_reading(true) calls on_readable from the event loop in
-   this case. */
+/* Whether TLS has buffered bytes that no socket event will announce. If the reader stops early, it
+   must then continue without an event. stream_set_reading(true) calls on_readable from the event
+   loop in this case. */
 static inline bool stream_has_buffered(const struct stream *stream)
 {
 	return stream->tls_buffered && stream->phase == STREAM_OPEN;
@@ -120,7 +120,7 @@ static inline void stream_set_reading(struct stream *stream, bool on);
    `verify_name` checks the certificate for it (DNS name or IP address), independent of the context.
    `session` is resumed if the peer agrees; NULL: the last session of `server_name` in the same
    context. Bytes in `out` are sent before, in clear. */
-/* `begun`: the first `size` bytes, which were read already, of a peer that began with TLS at once;
+/* `begun`: if the peer began with TLS at once, its first `size` bytes, which were read already;
    they are copied. Such a peer must offer PostgreSQL's protocol (ALPN) in its hello, or it gets the
    alert no_application_protocol. NULL: none. */
 bool stream_secure_accept(struct stream *stream, struct tls_context *context, const void *begun,

@@ -39,8 +39,8 @@ struct tls_config {
 struct tls_context;
 
 /* Reads the files. If neither the strings nor the contents of the files differ from `old`, returns
-   `old` with one more reference; `old` may be NULL. Returns NULL with a text that names the faulty
-   file or value. */
+   `old` with one more reference; `old` may be NULL. Returns NULL and a text with the name of the
+   faulty file or value. */
 struct tls_context *tls_context_new(const struct tls_config *config, struct tls_context *old,
 				    char *why, size_t why_size);
 /* Whether the context has the strings, and was made of the present contents of the files. */
@@ -69,7 +69,7 @@ bool tls_server_end_point(SSL *ssl, uint8_t hash[TLS_END_POINT_MOST], size_t *si
 /* Writes the common name of the peer's certificate in UTF-8 to buf. False: no common name, too
    long, or it contains a NUL. */
 bool tls_peer_common_name(SSL *ssl, char *buf, size_t size);
-/* Whether the peer sent a certificate that was verified. */
+/* Whether the peer sent a certificate, and it was verified. */
 bool tls_peer_is_verified(const SSL *ssl);
 
 #endif

@@ -479,7 +479,7 @@ static struct dns_result *read_hosts_file(struct dns_channel *channel, const cha
 	return result;
 }
 
-/* Returns an answer that needs no query: for an address in text, or a name in /etc/hosts; otherwise
+/* Returns an answer without a query: for an address in text, or a name in /etc/hosts; otherwise
    NULL. */
 static struct dns_result *answer_locally(struct dns_channel *channel, const char *name)
 {

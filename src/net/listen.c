@@ -52,8 +52,8 @@ static bool listen_set_option(int fd, int level, int name, int value)
  * removes the file only if pgweir created it: another process may have replaced it.
  */
 
-/* Removes the file of a socket that no process listens on. Returns NULL if the address can be bound
-   now, otherwise why not. */
+/* Removes the file of a socket if no process listens on it, for example after a crash. Returns NULL
+   if the address can be bound now, otherwise why not. */
 static const char *socket_file_remove_stale(const struct address *a)
 {
 	const char *path = a->u.local.sun_path;

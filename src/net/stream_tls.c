@@ -15,7 +15,7 @@
  * will announce its rest.
  *
  * OpenSSL processes records without data internally, one after the other, and answers many of them
- * before it returns. A peer that sends only such records is limited in two ways. One call reads a
+ * before it returns. Peers that send only such records are limited in two ways. One call reads a
  * limited number of bytes from the socket, and the rest in later turns. And after OWN_MOST messages
  * of TLS itself (KeyUpdate, new tickets, alerts, renegotiation requests: RFC 8446 section 4.6, RFC
  * 5246 section 7.2) the stream fails, so that the answers in `out` are limited too. Data resets the
@@ -56,8 +56,8 @@ static uint8_t gathered[RECORD];
 /* Number of bytes that the current call may still read from the socket. */
 static size_t allowance;
 
-/* Far more than any peer needs to update its keys; a KeyUpdate that requests an answer counts
-   twice. */
+/* Far more than any peer needs to update its keys; a KeyUpdate counts twice if it requests an
+   answer. */
 #define OWN_MOST 64
 static const char own_too_often[] = "too many TLS messages without data";
 
@@ -143,7 +143,7 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 	}
 }
 
-/* Makes a method that is shared by all connections and never freed. NULL: no memory. */
+/* Makes the method, which all connections share and which is never freed. NULL: no memory. */
 static const BIO_METHOD *method_new(const char *name, int (*write)(BIO *, const char *, int),
 				    int (*read)(BIO *, char *, int),
 				    long (*control)(BIO *, int, long, void *),
@@ -500,7 +500,8 @@ bool stream_secure_connect(struct stream *stream, struct tls_context *context,
 	ASSERT(stream->phase == STREAM_OPEN && !stream->ssl);
 	if (!tls_stream_begin(stream, context, false))
 		return false;
-	/* the macro SSL_set_tlsext_host_name removes const in a way that compilers warn about */
+	/* not the macro SSL_set_tlsext_host_name, because it removes const, which compilers warn
+	   about */
 	if (named && !ip &&
 	    SSL_ctrl(stream->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
 		     (void *)(uintptr_t)server_name) != 1)

@@ -10,9 +10,10 @@
  * Accepting: sessions are resumed only by ticket; the keys of the tickets belong to the context, so
  * a new CA or certificate invalidates the old tickets. Sessions with a client certificate are not
  * resumed: resumption verifies nothing, so a ticket could be used longer than the certificate is
- * valid. ALPN follows PostgreSQL: a client that offers protocols must offer "postgresql" (RFC 7301,
- * and PostgreSQL 17), and a client that begins with TLS without an SSLRequest must offer protocols:
- * otherwise an attacker could make a browser send its secrets to pgweir (RFC 9325 section 3.8).
+ * valid. ALPN follows PostgreSQL: if the client offers protocols, "postgresql" must be among them
+ * (RFC 7301, and PostgreSQL 17), and it must offer protocols if it begins with TLS without an
+ * SSLRequest: otherwise an attacker could make a browser send its secrets to pgweir (RFC 9325
+ * section 3.8).
  */
 #include "net/tls_context.h"
 
@@ -211,8 +212,7 @@ static bool bound_dh(SSL_CTX *ssl, const struct tls_config *config)
 	return true;
 }
 
-/* Applies protocols, ciphers, curve and DH of `config`. False with a text that names the faulty
-   value. */
+/* Applies protocols, ciphers, curve and DH of `config`. False and a text with the faulty value. */
 static bool tls_apply_options(SSL_CTX *ssl, const struct tls_config *config, char *why,
 			      size_t why_size)
 {
@@ -556,7 +556,7 @@ static int on_client_hello(SSL *ssl, int *alert, void *context)
 	return SSL_CLIENT_HELLO_ERROR;
 }
 
-/* Decides about a ticket that a client returned. */
+/* A client has returned a ticket: decides whether its session continues. */
 static SSL_TICKET_RETURN judge_ticket(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t name_size, SSL_TICKET_STATUS status, void *context)
 {
