@@ -81,8 +81,8 @@ struct patroni {
 };
 /* How to be admitted. The strings are copied. */
 struct patroni_access {
-	/* authorities whose certificates are accepted with https; NULL: those of the system. The
-	   name is always checked */
+	/* authorities for the certificates of https; NULL: the authorities of the system. The name
+	   is always checked */
 	const char *ca_file;
 	/* of HTTP basic authentication, which is sent over https and to addresses of loopback only;
 	   NULL: none */
@@ -102,7 +102,7 @@ struct patroni_config {
 	void (*changed)(void *context, const struct patroni *source);
 	void *context;
 };
-/* Returns a source that asks its first question in the next turn of the event loop. NULL with a
+/* Returns a source, which asks its first question in the next turn of the event loop. NULL with a
    text in `why`: a URL is wrong, or no memory. */
 struct patroni *patroni_new(const struct patroni_config *config, char *why, size_t why_size);
 /* A host is in doubt: asks in the next turn of the event loop, but at least 0.1 seconds after the

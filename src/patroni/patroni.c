@@ -59,7 +59,8 @@
 #define HEADERS_MOST ((ev_ssize_t)16 * 1024)
 #define LEAST_GAP (USEC / 10)		/* between the beginnings of two questions */
 #define TIMEOUT_DEFAULT (2 * USEC)
-#define FAILURES_MOST 2			/* rounds without an answer that make the view unknown */
+/* after so many rounds without an answer the view is unknown */
+#define FAILURES_MOST 2
 
 struct patroni_client {
 	struct patroni *source;
@@ -200,8 +201,8 @@ static struct bufferevent *make_secure(struct patroni_client *c)
 		return NULL;
 	}
 	c->ssl = tls_http_new(c->tls, c->urls[c->current].host);
-	/* Without memory for all of its parts the library frees a stream that it has not begun.
-	   OpenSSL has taken memory since the last look. */
+	/* Without memory for all of its parts the library would free a stream before it has begun
+	   it. OpenSSL has taken memory since the last look. */
 	if (!c->ssl || !has_memory() || !SSL_up_ref(c->ssl))
 		return NULL;
 	/* it frees its reference also if it fails */
@@ -212,7 +213,7 @@ static struct bufferevent *make_secure(struct patroni_client *c)
 	return stream;
 }
 
-/* No machine between pgweir and the address can read what is sent. */
+/* No machine between pgweir and the address can read the traffic. */
 static bool is_private(const struct conf_url *url, const struct address *address)
 {
 	switch (address->u.any.sa_family) {

@@ -19,9 +19,9 @@
  *	duplicates	a key that occurs twice in an object is an error (JSON_REJECT_DUPLICATES)
  *	NUL		\u0000 in a string is an error (without JSON_ALLOW_NUL)
  *
- * Values that are not used may have any type, because newer versions of Patroni add values. A used
- * value of another type refuses the whole answer: a pooler that guesses sends writes to the wrong
- * server.
+ * Values that are not used may have any type, because newer versions of Patroni add values. The
+ * whole answer is refused if a used value has another type, because a guess would send writes to
+ * the wrong server.
  */
 #include "patroni/patroni.h"
 
