@@ -8,8 +8,8 @@
  * look-up.
  *
  * The resolver caches answers for their time to live. A failed look-up changes nothing: a failing
- * name server must not take working hosts away. A server whose address the name has lost is not
- * listed any more, and its connections end (backend/retire.c).
+ * name server must not take working hosts away. When the name has lost the address of a server, the
+ * server is not listed any more, and its connections end (backend/retire.c).
  *
  * Invariant: each name in the list is in the list of a database with roles, after a tick.
  */

@@ -3,13 +3,13 @@
  *
  * A source asks its URLs for the cluster (room patroni). The member with the leader lock is the
  * leader, but only while its own Patroni, at the address that the cluster names, has answered
- * within LEADER_SILENT and says the same. A Patroni that has died or hangs cannot release the lock
+ * within LEADER_SILENT and says the same. If Patroni has died or hangs, it cannot release the lock
  * or demote its server: the lock expires after its ttl, and another server is promoted while the
  * old primary still takes writes. LEADER_SILENT is shorter than any ttl (the lock expires at the
  * earliest ttl - loop_wait after the last sign of life), so writes stop before another member can
- * get the lock. A paused cluster promotes nobody, and its Patroni may be restarted.
+ * get the lock. In a paused cluster no member is promoted, and its Patroni may be restarted.
  *
- * Invariant: each source in the list has a database that names its URLs, after a tick.
+ * Invariant: after a tick, some database names the URLs of each source in the list.
  */
 #include "watch/source.h"
 
@@ -102,8 +102,8 @@ static void source_free(struct role_source *source)
 	mem_free(source);
 }
 
-/* The URL that the leader's own Patroni is asked at; "": none. One with https is asked only if the
-   configuration has such URLs: otherwise nothing says which certificates to accept. */
+/* The URL that the leader's own Patroni is asked at; "": none. An address with https is asked only
+   if the configuration has such URLs, because otherwise the accepted certificates are unknown. */
 static const char *url_of_leader(const struct role_source *source)
 {
 	const struct patroni_view *view = &source->cluster->view;

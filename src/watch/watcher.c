@@ -3,9 +3,9 @@
  * in one query; the answer is evidence for pool/role_evidence.c, with the time before the query was
  * sent.
  *
- * A watcher logs in to a database that lists the host, as host_check_user, as the user of the
- * database, as auth_user, or as a user that has logged in to the database, in this order. If a
- * login is refused, the next combination follows in the next attempt: a refused login shows that
+ * A watcher logs in to one of the databases with the host in their lists, as host_check_user, as
+ * the user of the database, as auth_user, or as an earlier user of the database, in this order. If
+ * a login is refused, the next combination follows in the next attempt: a refused login shows that
  * the host lives. The server of a watcher is in no pool's limits, is not handed over in an online
  * restart, and stays during a PAUSE.
  *
@@ -31,7 +31,7 @@
 
 #define DOUBT_PERIOD (USEC / 20)
 #define READ_PERIOD (USEC / 10)		/* for databases with readers ... */
-/* ... and if they wait for a standby that is fresh enough */
+/* ... and while they wait for a fresh standby */
 #define WAIT_PERIOD (USEC / 50)
 #define LOOK_AGAIN USEC
 /* a connection or an answer may take this long, also with a shorter period */
@@ -41,16 +41,17 @@
    its login instead: PostgreSQL 18 reports it there, and clients take the parameters of the last
    login for their own defaults. */
 #define EQUALS " operator(pg_catalog.=) "
-/* A default that the owner of the database or the role has chosen says nothing about the host; NULL
-   for `off`. */
+/* default_transaction_read_only says nothing about the host if the owner of the database or of the
+   role has chosen it. NULL for `off`. */
 #define READ_ONLY \
 	"case when pg_catalog.current_setting('default_transaction_read_only')" EQUALS \
 	"'on' then (select case when source" EQUALS \
 	"any('{database,user,database user}'::pg_catalog.text[]) then 'off' else 'on' end from " \
 	"pg_catalog.pg_settings" \
 	" where name" EQUALS "'default_transaction_read_only') end"
-/* No row, or a column that is not read: PostgreSQL 14 and later end an idle session after a time
-   that the owner of the database can set. */
+/* Keeps the session of the watcher. The owner of the database can set idle_session_timeout, by
+   which PostgreSQL 14 and later end an idle session: it is set to 0 in a condition that is always
+   true. */
 #define KEEP_SESSION \
 	" where pg_catalog.current_setting('idle_session_timeout',true) is null or " \
 	"pg_catalog.set_config('idle_session_timeout','0',false)" EQUALS "'0'"
@@ -109,7 +110,7 @@ struct watchers {
 	struct role_name *names;		/* of hosts, with their addresses */
 };
 
-/* The pool of a watcher is at its host; a server that has ended is at no host any more. */
+/* The pool of a watcher is at its host; after its end the server is at no host any more. */
 static struct watcher *watcher_of(const struct server *s) { return s->pooled.pool->host->watcher; }
 
 /* ---- the answer ---- */
@@ -146,8 +147,8 @@ static bool read_position(const char *text, size_t size, uint64_t *position)
 	return true;
 }
 
-/* Reads "4711" or "4711 db1 5432". A sender with a name that is too long for any host stays
-   unknown. */
+/* Reads "4711" or "4711 db1 5432". The sender stays unknown if its name is too long for any
+   host. */
 static bool read_receiver(const char *text, size_t size, struct host_evidence *answer)
 {
 	const char *space = memchr(text, ' ', size);
@@ -291,8 +292,8 @@ void watch_begin(struct server *s)
 
 /* ---- the connection ---- */
 
-/* Returns the pool with the n-th combination of a database that lists the host and a user, modulo
-   their number; NULL: there is none, or no memory. */
+/* Returns the pool with the n-th combination of a database and a user, modulo their number, for
+   databases with the host in their lists; NULL: there is none, or no memory. */
 static struct pool *pool_for(struct world *w, struct host *host, unsigned n)
 {
 	const struct settings *set = &w->conf->settings;
@@ -380,7 +381,7 @@ void watch_end(struct server *s, enum close_reason why, const char *text)
 		host_note_failure(host, text, w->now);
 	} else {
 		/* no answer, or no address: the last claim becomes old. The next attempt is not due
-		   at once, also if this one was short. */
+		   at once, even if this attempt was short. */
 		host->errors++;
 		if (why != REASON_DNS_FAILED)
 			host_doubt(host, w->now);
@@ -400,7 +401,7 @@ static void watcher_free(struct host *host)
 	mem_free(watcher);
 }
 
-/* When the role of the host was put in doubt by a database that lists it; 0: it is not in doubt.
+/* When one of its databases has put the role of the host in doubt; 0: it is not in doubt.
    *readers_period: how often the host is asked for the readers of these databases. */
 static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 {
@@ -424,7 +425,7 @@ static usec_t doubted_since(const struct host *host, usec_t *readers_period)
 }
 
 /* Whether the watcher logs in again, because the address may lead to another server now: after
-   server_lifetime, and each second while a database has no primary that lists this host alone, or
+   server_lifetime, and each second while a database without a primary lists this host only, or
    refuses it as a primary of the past. In a longer list a working connection to a standby is worth
    more: its readers go on. */
 static bool is_to_look_again(const struct host *host, usec_t now)
@@ -448,8 +449,8 @@ static bool is_to_look_again(const struct host *host, usec_t now)
 	       (lifetime > 0 && now - watcher->server->pooled.opened > lifetime);
 }
 
-/* Does what is due for the host. Returns after which time the host must be visited again; the tick
-   is soon enough for USEC. */
+/* Takes the steps that are due for the host. Returns after which time the host must be visited
+   again; the tick is soon enough for USEC. */
 static usec_t watcher_visit(struct world *w, struct host *host)
 {
 	/* a second answer proves that its WAL receiver stays */
@@ -483,7 +484,7 @@ static usec_t watcher_visit(struct world *w, struct host *host)
 		watcher->server = s = NULL;
 		watcher->tried_at = 0;
 	}
-	/* a host that refuses the login is not asked more often */
+	/* not more often while the host refuses the login */
 	if (watcher->is_warned)
 		doubt = 0;
 	if (doubt > 0 && period > DOUBT_PERIOD)
