@@ -18,9 +18,9 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 
 /* ---- files that others can read or change: check_access.c ---- */
 
-/* Returns whether the setting names a file that other users must not change; *is_secret: nor read.
-   auth_hba_file and auth_ident_file are not included: these files are noted with their includes
-   when they are read. */
+/* Returns whether the setting names a file, which other users must not change; *is_secret: nor
+   read. auth_hba_file and auth_ident_file are not included: these files are noted with their
+   includes when they are read. */
 bool setting_guards_file(const char *setting, bool *is_secret);
 /* Checks the files of a snapshot and of its HBA rules; after a SET only the file that the setting
    names, and the rules if the setting changes them. `user`: the user that the pooler will run as;

@@ -108,8 +108,8 @@ static inline struct conf *conf_hold(struct conf *conf)
 }
 void conf_drop(struct conf **conf);
 /* Returns a copy of `conf` with one setting changed (SET), or a number or word of an entry in
-   [databases]: "shop.pool_size". NULL with a problem: unknown name, value not accepted, or a
-   setting that needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the
+   [databases]: "shop.pool_size". NULL with a problem: unknown name, value not accepted, or the
+   setting needs a restart. The copy shares the HBA rules of `conf`, unless they depend on the
    setting. */
 struct conf *conf_with(struct conf *conf, const char *name, const char *value,
 		       struct conf_problems *problems);
@@ -123,10 +123,10 @@ void conf_keep_fixed(struct conf *fresh, const struct conf *running,
 		     struct conf_problems *problems);
 
 /* Reads the HBA rules for auth_type hba into conf->hba, which must not be shared yet; other types
-   have no rules. A line that cannot be used is an error, and the rules in force stay. With
-   `is_start`, and if `running` (may be NULL) has the same faulty lines already, it is a warning: a
-   faulty line of the HBA file refuses every login that it could concern, and a faulty line of the
-   ident file is skipped. False: an error was added. */
+   have no rules. An unusable line is an error, and the rules in force stay. With `is_start`, and if
+   `running` (may be NULL) has the same faulty lines already, it is a warning: a faulty line of the
+   HBA file refuses every login that it could concern, and a faulty line of the ident file is
+   skipped. False: an error was added. */
 bool conf_read_rules(struct conf *conf, const struct conf *running, bool is_start,
 		     struct conf_problems *problems);
 
@@ -142,8 +142,8 @@ bool entry_read(const struct value_table *table, void *object, const struct ini_
 const char *conf_patroni_of(const struct conf *conf, const struct conf_database *database);
 /*
  * Returns the role (enum target) that clients of the database ask for if neither they nor [users]
- * name one: the entry's target_session_attrs. Without it, an entry whose hosts are a cluster of
- * Patroni is the primary's: it names Patroni itself, or it names no host and [pgbouncer] names
+ * name one: the entry's target_session_attrs. Without it, an entry with the hosts of a cluster of
+ * Patroni is for the primary: it names Patroni itself, or it names no host and [pgbouncer] names
  * Patroni. An entry with hosts of its own may be another server beside the cluster, so a Patroni of
  * [pgbouncer] gives it no role.
  */

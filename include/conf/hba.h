@@ -15,7 +15,7 @@ struct hba;
 /* Whether a rule fits a client. */
 enum hba_fit { HBA_FITS_NOT, HBA_FITS, HBA_FIT_UNKNOWN };
 
-/* The properties of a client that rules match. */
+/* The properties of a client, which rules are compared with. */
 struct hba_client {
 	const char *database, *user;	/* from the start-up packet, whether they exist or not */
 	/* another name that lines may use for the same database; may be NULL */

@@ -24,8 +24,8 @@ struct hba_names {
 };
 
 /*
- * Addresses are IPv4 and IPv6 networks. A client that reached an IPv6 socket over IPv4 has the
- * address ::ffff:a.b.c.d and matches IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not
+ * Addresses are IPv4 and IPv6 networks. If a client has reached an IPv6 socket over IPv4, its
+ * address is ::ffff:a.b.c.d and matches IPv4 lines too: whether a rule refuses 10.0.0.0/8 must not
  * depend on the socket.
  */
 #define HBA_MAPPED_PREFIX "\0\0\0\0\0\0\0\0\0\0\xff\xff"
@@ -52,9 +52,9 @@ struct hba_line {
 	struct hba_line *next;
 };
 
-/* Parses a record into `line`, which must be zero. A faulty record makes a line that refuses the
-   logins that it could concern (rule.is_faulty). False: the record has no fields, and there is no
-   line; `line` may have contents in any case. `tls`: of the settings. */
+/* Parses a record into `line`, which must be zero. A faulty record becomes a line with
+   rule.is_faulty, which refuses the logins that it could concern. False: the record has no fields,
+   and there is no line; `line` may have contents in any case. `tls`: of the settings. */
 bool hba_line_read(struct hba_line *line, struct hba_record *record, enum hba_tls tls);
 
 

@@ -14,8 +14,8 @@ unsigned ports_read(const char *text, int *ports, unsigned most);
    False: no memory. */
 bool hosts_make(struct conf_database *database, struct arena *arena);
 /* Adds problems of the keys host, port and patroni: a number of ports that is neither 1 nor the
-   number of hosts, a wrong weight, a wrong list of URLs, in a list of hosts with roles a host that
-   occurs twice, and keys about roles that have no effect. */
+   number of hosts, a wrong weight, a wrong list of URLs, a repeated host in a list of hosts with
+   roles, and keys about roles that have no effect. */
 void hosts_check(const struct conf *conf, const struct conf_database *database,
 		 struct conf_problems *problems);
 

@@ -35,8 +35,7 @@ static inline void conf_problems_free(struct conf_problems *p)
 	*p = (struct conf_problems){ 0 };
 }
 
-/* A file that belongs to the configuration, or that it names. The files of a snapshot form a
-   list. */
+/* A file of the configuration, or a file that it names. The files of a snapshot form a list. */
 struct conf_file {
 	struct conf_file *next;
 	const char *path;

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* a number that a database or user does not set: the next higher level applies */
+/* a number is unset in the entry of a database or user: the next higher level applies */
 #define CONF_UNSET (-1)
 
 /*
@@ -35,7 +35,7 @@ typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* comma-separated list, stored as text */
 /* a port, or a comma-separated list of ports, stored as text */
 typedef const char *setting_PORTS;
-typedef struct secret *setting_SECRET;	/* a text that is never shown; NULL when empty */
+typedef struct secret *setting_SECRET;	/* a text, which is never shown; NULL when empty */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see enum server_method */
 
@@ -97,7 +97,7 @@ enum target {
 	TARGET_PRIMARY,
 	TARGET_STANDBY,
 	TARGET_PREFER_STANDBY,
-	/* in no configuration: what the key reads sends to any host that is fresh enough */
+	/* in no configuration: the requests that the key `reads` sends to any fresh host */
 	TARGET_READ
 };
 enum reads { READS_OFF, READS_TRANSACTION, READS_AUTO };
@@ -155,8 +155,8 @@ enum server_method {
 
 /* Writes the words of the list, separated by commas, to buf. Returns buf. */
 const char *methods_text(int64_t list, char *buf, size_t size);
-/* Whether the list allows this method. The empty list allows every method; one that names
-   `password` allows `none`. */
+/* Whether the list allows this method. The empty list allows every method; a list with `password`
+   also allows `none`. */
 bool methods_allow(int list, enum server_method method);
 /* Whether the list names this method as allowed, without a `!`. The empty list names no method. */
 static inline bool methods_name(int list, enum server_method method)

@@ -1,9 +1,9 @@
 /*
  * Checks that need more than one value: files that do not exist, and settings that contradict each
- * other. An error is a configuration that would make the pooler refuse all clients, or do less than
- * the file says (for example accept clients without the requested TLS); a warning is a
- * configuration that works but is probably a mistake. See check_names.c for names in SQL texts, and
- * check_access.c for files that others can read or change.
+ * other. A configuration is an error if the pooler would refuse all clients, or do less than the
+ * file says (for example accept clients without the requested TLS); it causes a warning if it works
+ * but is probably a mistake. See check_names.c for names in SQL texts, and check_access.c for files
+ * that others can read or change.
  */
 #include "conf/check.h"
 
@@ -463,7 +463,8 @@ static bool may_relay(const struct conf *conf, const struct conf_database *d)
 		conf_server_tls(&conf->settings, d).sslmode != SSLMODE_VERIFY_FULL);
 }
 
-/* Without channel binding, a server that receives a SCRAM login can relay it to another server. */
+/* Warns if auth_user logs in to several places with one secret: without channel binding, the server
+   of one database can pass the SCRAM login of auth_user on to the server of another database. */
 static void check_auth_user(const struct checker *c)
 {
 	const struct conf *conf = c->conf;

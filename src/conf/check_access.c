@@ -7,9 +7,9 @@
  * which clients log in. The groups of the pooler's user and of root are trusted. Only regular files
  * are checked.
  *
- * A process that runs as root does not know the user that the pooler will run as, unless the
- * setting `user` or -u names it. Without that name only access for all users is checked. Users and
- * groups are compared by number: a RELOAD must not wait for a name service.
+ * As root the process does not know the later user of the pooler, unless the setting `user` or -u
+ * names it. Without that name only access for all users is checked. Users and groups are compared
+ * by number: a RELOAD must not wait for a name service.
  */
 #include "conf/check.h"
 

@@ -1,14 +1,16 @@
 /*
  * Finds a name in an SQL text that the server resolves by search_path, for warnings of --check: an
- * operator that is not written as OPERATOR(schema.op), or a function without a schema. "a =
- * lower(b)" has two such names, "a OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none ("Lexical
- * Structure" in the PostgreSQL documentation, with standard_conforming_strings on).
+ * operator or a function without a schema. Another user may have made an operator = in a schema of
+ * search_path, and the query would execute its code. Example: "a = lower(b)" has two such names, "a
+ * OPERATOR(pg_catalog.=) pg_catalog.lower(b)" has none ("Lexical Structure" in the PostgreSQL
+ * documentation, with standard_conforming_strings on).
  *
  * The text is split into tokens; the kind of a name follows from the token and its neighbours.
  * There is no grammar, so the answer may be wrong in both directions for unusual text: use it only
  * for warnings.
  *
- * Some words stand for an operator that is looked up by search_path as well: "a IN (b)" is "a = b".
+ * Some words stand for operators, which are looked up by search_path as well: "a IN (b)" is "a =
+ * b".
  */
 #include "conf/check_names.h"
 

@@ -179,7 +179,7 @@ static bool copy_members(struct conf *to, const struct conf *from)
  * the end of the entry: pairs are named by number, and only names from the tables are printed.
  */
 
-#define SHOWN_MOST 64		/* bytes of a value that a problem shows */
+#define SHOWN_MOST 64		/* bytes of a value in the text of a problem */
 #define NAMES_MOST 160		/* more than any table has */
 
 /* The location of a value, for problems. */
@@ -224,8 +224,8 @@ static const char *entry_suggest(const struct value_table *table, const char *ke
 	return buf;
 }
 
-/* Returns the word of an enum that is nearest to a misspelt word, in buf. NULL for other types, or
-   if no word is near. */
+/* Returns the nearest word of an enum to a misspelt word, in buf. For example, "transacton" gives
+   "transaction". NULL for other types, or if no word is near. */
 static const char *nearest_word(const struct value_row *row, const char *text, char *buf,
 				size_t size)
 {

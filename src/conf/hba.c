@@ -236,9 +236,9 @@ static bool has_map(const struct hba *hba, const char *name)
 
 /* Reads both files (ident_file may be NULL: no maps). Adds a warning for lines that need more than
    `tls`, and an error with file, line and reason for each line that cannot be used. A faulty line
-   of the HBA file becomes a rule that refuses (is_faulty); a faulty line of the ident file is
-   skipped. Returns NULL with an error if a file cannot be read at all, or without memory. Release
-   with hba_drop. */
+   of the HBA file becomes a refusing rule (is_faulty), because without it a later line could admit
+   clients that it was to exclude; a faulty line of the ident file is skipped. Returns NULL with an
+   error if a file cannot be read at all, or without memory. Release with hba_drop. */
 static struct hba *read_rules(const char *hba_file, const char *ident_file, enum hba_tls tls,
 			      struct conf_problems *problems)
 {

@@ -34,7 +34,7 @@
 
 static const char blanks[] = " \t\r\v\f";
 
-/* A file that is being read; the chain of parents reveals a loop. */
+/* The file being read; the chain of parents reveals a loop. */
 struct ini_source {
 	const struct ini_source *parent;
 	const char *path;

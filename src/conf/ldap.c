@@ -383,8 +383,8 @@ const struct ldap_options *ldap_options_copy(const struct ldap_options *options,
 	return copy;
 }
 
-/* A text that cannot be parsed cannot be masked, and is not shown. A text without a password is
-   unchanged. */
+/* If the text cannot be parsed, it cannot be masked either, and is not shown. A text without a
+   password is unchanged. */
 const char *ldap_options_masked(const char *text, char *buf, size_t size)
 {
 	char *copy = mem_copy_string(text), *cursor = copy, *option, *value;

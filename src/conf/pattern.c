@@ -19,9 +19,9 @@
 /* ---- nets of states ---- */
 
 /*
- * A regular expression as a net of states (Thompson's construction), and walks over a text that
- * follow all paths in parallel. A walk visits each state at most once for each position of the
- * text, so its time is bounded for all names.
+ * A regular expression as a net of states (Thompson's construction). A walk over a text follows all
+ * paths in parallel, and visits each state at most once for each position of the text, so its time
+ * is bounded for all names.
  *
  * Invariant: only the neighbours of a node have arcs into the first state of its part or out of its
  * last state. Loops have their own states. A walk between these two states therefore matches

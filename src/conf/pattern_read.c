@@ -83,7 +83,7 @@ static bool add_class(struct pattern_set *set, const char *name, size_t size)
 {
 	static const struct {
 		const char *name;
-		uint8_t ranges[4][2];	/* terminated by a range that ends with 0 */
+		uint8_t ranges[4][2];	/* terminated by a range with the end 0 */
 	} classes[] = {
 		{ "alnum", { { '0', '9' }, { 'A', 'Z' }, { 'a', 'z' } } },
 		{ "alpha", { { 'A', 'Z' }, { 'a', 'z' } } },
@@ -164,7 +164,7 @@ static bool read_item(struct parser *p, struct pattern_set *set, bool is_first)
 		p->at += 2;
 		return true;
 	}
-	/* PostgreSQL refuses a range that begins with "-", and a range directly after a class or a
+	/* as in PostgreSQL, no range begins with "-", and none follows directly after a class or a
 	   range */
 	if ((!is_first && is_range(p)) || !pattern_read_member(p, &first))
 		return false;

@@ -1,9 +1,10 @@
 /*
- * What the reading of a configuration collects: its problems, and the files that it was read from.
+ * The result of reading a configuration besides its values: its problems, and the files that it was
+ * read from.
  *
  * All problems are collected, so that an operator can fix all of them before the next attempt. The
- * list is bounded, because a file that is not a configuration at all would give a problem for each
- * line; `errors` counts all errors.
+ * list is bounded, because a wrong file, such as an image, would give a problem for each line;
+ * `errors` counts all errors.
  */
 #include "conf/problem.h"
 

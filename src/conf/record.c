@@ -7,10 +7,10 @@
  * anything ; anywhere outside of quotes include = ( "include" / "include_if_exists" / "include_dir"
  * ) blanks word
  *
- * A backslash at the end of a line, even of a comment, joins the next line to it. A word that
- * begins with a quote is never a keyword, but it may be a regular expression. A word @file is
- * replaced by the words of that file. Paths are relative to the directory of the file that contains
- * them; include_dir reads the files that end in .conf, in byte order.
+ * A backslash at the end of a line, even of a comment, joins the next line to it. A quoted word is
+ * never a keyword, but it may be a regular expression. A word @file is replaced by the words of
+ * that file. Paths are relative to the directory of the file that contains them; include_dir reads
+ * the files that end in .conf, in byte order.
  *
  * PostgreSQL does not allow blanks before the commas of a list: it reads "a ,b" as two fields, and
  * refuses the line.

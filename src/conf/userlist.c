@@ -4,8 +4,8 @@
  * line = [blanks] quoted blanks quoted anything
  * quoted = DQUOTE *( any but DQUOTE and NUL / 2DQUOTE ) DQUOTE
  *
- * The second quoted text is the user's secret, in any of the forms of pg/password.h. A line that
- * cannot be parsed is skipped with a warning that does not repeat it, because it may contain a
+ * The second quoted text is the user's secret, in any of the forms of pg/password.h. A malformed
+ * line is skipped with a warning. The warning does not repeat the line, because it may contain a
  * password. The rest of the list is used.
  */
 #include "conf/userlist.h"

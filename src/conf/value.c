@@ -176,7 +176,7 @@ static bool read_number(const struct value_row *row, const char *text, int64_t *
 	char copy[WORD_MOST];
 	size_t size;
 
-	/* a key that may be unset: in PgBouncer's files -1 is the same as no key */
+	/* the key may be unset: in PgBouncer's files -1 is the same as no key */
 	if (row->row.default_text[0] == '\0' &&
 	    (row->type == VALUE_COUNT || row->type == VALUE_SECONDS) && strcmp(text, "-1") == 0) {
 		*value = CONF_UNSET;
@@ -528,7 +528,8 @@ const char *methods_text(int64_t list, char *buf, size_t size)
 
 bool methods_allow(int list, enum server_method method)
 {
-	/* whoever can have the password by asking for it gains nothing by not asking */
+	/* a server that may ask for the password in clear text gains nothing by accepting the login
+	   without it */
 	if (method == METHOD_NONE && methods_name(list, METHOD_PASSWORD))
 		return true;
 	return list == CONF_UNSET || (list >> method & 1) != ((list & METHODS_FORBIDDEN) != 0);
@@ -568,8 +569,8 @@ static const char auth_type_words[] =
 
 /*
  * The tables as arrays. include/tbl/ has one row for each setting and key; the parser, SHOW CONFIG,
- * SET, the sample file and the manual iterate over these arrays. A row with a type that does not
- * fit its field does not compile.
+ * SET, the sample file and the manual iterate over these arrays. A row does not compile if its type
+ * does not fit the field.
  */
 
 #define FIELD_SIZE(structure, field) sizeof(((struct structure *)NULL)->field)
