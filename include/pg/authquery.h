@@ -46,7 +46,7 @@ struct authquery {
 void authquery_build(const struct authquery *query, struct bytes *out, const char *sql,
 		     const char *const *resets, size_t count, const char *role);
 /* Takes a complete message of the server that the ledger accepted as an answer to the batch; `body`
-   NULL: a message that is too long. ReadyForQuery ends the answer. */
+   NULL: the message is too long. ReadyForQuery ends the answer. */
 enum authquery_verdict authquery_take(struct authquery *query, uint8_t type, const uint8_t *body,
 				      size_t size);
 

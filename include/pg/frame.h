@@ -42,13 +42,12 @@ static inline void pg_u32_put(uint8_t *p, uint32_t value)
 	p[3] = (uint8_t)value;
 }
 
-/* Only this function, and pg_frame_is_here() for short messages, turn the length of a message into
-   a size. The comparison before the subtraction excludes a length of 0 to 3, which would become a
-   huge size. The header suffices: a body of a gigabyte is forwarded as it arrives.
-  
-   Reads the header of the frame at p, of which n bytes have arrived. PG_OK: the header is complete;
-   PG_BAD: the length is below 4, or above max_length (which counts the length itself, and is at
-   most 2^31-1). */
+/* Reads the header of the frame at p; n bytes of the frame have arrived. PG_OK: the header is
+   complete, which suffices: a body of a gigabyte is forwarded as it arrives. PG_BAD: the length is
+   below 4, or above max_length (which counts the length itself, and is at most 2^31-1). Only this
+   function, and pg_frame_is_here() for short messages, turn the length of a message into a size.
+   The comparison before the subtraction excludes a length of 0 to 3, which would become a huge
+   size. */
 static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t max_length,
 					    struct pg_frame *out)
 {
@@ -99,8 +98,8 @@ static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_
 }
 
 /* The message at `at`, of which n bytes have arrived, at least a header, is complete. Sets *size to
-   the size of the body. For the fast paths of the relay: three instructions. A message that is
-   incomplete or invalid is read again with pg_frame_look(). */
+   the size of the body. For the fast paths of the relay: three instructions. An incomplete or
+   invalid message is read again with pg_frame_look(). */
 static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)
 {
 	/* a length below four becomes a very large size */

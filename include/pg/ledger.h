@@ -64,7 +64,7 @@ struct ledger {
 	/* extended messages since the last Sync, Query or FunctionCall; also if `lost` */
 	uint8_t open;
 	uint8_t executed;	/* an Execute is among them */
-	uint8_t skipping;	/* the server skips to a Sync that has not been sent yet */
+	uint8_t skipping;	/* the server skips to a Sync, which has not been sent yet */
 	/* the server reads COPY data now, and no CopyDone or CopyFail has been sent */
 	uint8_t copy_in;
 	/* a Sync was sent into this COPY, and no request since: if the server reads the Sync, no
@@ -97,12 +97,12 @@ void ledger_clear(struct ledger *ledger);
 
 /* Enters a message to the server, a client message type after login. `what` is the first body byte
    of Describe and Close ('S' or 'P'), else ignored. False: no memory, and the connection must be
-   closed. A message that is illegal in the COPY IN in progress makes the ledger lost; then each
-   message that a server may send is LEDGER_ANSWER for the client, except for those of LEDGER_ASYNC.
-   With a mark, ledger_received() reports the result in `mark`, `mark_failed` and `marks_skipped`
-   for all messages with the mark in the order in which they were sent. A Query or FunctionCall
-   fails with an ErrorResponse, and still ends with its ReadyForQuery. A message that is sent while
-   the server skips to a Sync, or into a COPY IN, is not entered (see ledger_enters()). */
+   closed. A message makes the ledger lost if it is illegal in the COPY IN in progress, for example
+   a Query; then each message that a server may send is LEDGER_ANSWER for the client, except for
+   those of LEDGER_ASYNC. With a mark, ledger_received() reports the result in `mark`, `mark_failed`
+   and `marks_skipped` for all messages with the mark in the order in which they were sent. A Query
+   or FunctionCall fails with an ErrorResponse, and still ends with its ReadyForQuery. A message is
+   not entered while the server skips to a Sync, or reads a COPY IN (see ledger_enters()). */
 bool ledger_sent_marked(struct ledger *ledger, uint8_t type, uint8_t what, enum ledger_owner owner,
 			enum ledger_mark mark);
 static inline bool ledger_sent(struct ledger *l, uint8_t type, uint8_t what,
@@ -121,8 +121,8 @@ bool ledger_sent_plain_marked(struct ledger *ledger, uint8_t type);
 void ledger_watch_last(struct ledger *ledger);
 /* Asserts the invariants. */
 void ledger_check(const struct ledger *ledger);
-/* Enters, with MARK_PREPARED, a message that pgweir answers itself, and that the server does not
-   get. An earlier error skips the entry as it would skip the message. */
+/* Enters, with MARK_PREPARED, a message for which the client gets a reply of pgweir: the server
+   does not get it. An earlier error skips the entry as it would skip the message. */
 bool ledger_local_reply(struct ledger *ledger);
 /* The oldest entry is a local reply: it is due now. */
 static inline bool ledger_local_reply_is_due(const struct ledger *l)
@@ -210,7 +210,7 @@ static inline bool ledger_is_up_to_date(const struct ledger *l)
 /* CopyData, CopyDone or CopyFail of the client may be legal: a COPY is in progress, or an entry may
    begin one. False: such a message is late, and is dropped. */
 bool ledger_may_copy(const struct ledger *ledger);
-/* The last answer was to a statement of a Query that has not ended yet. */
+/* Whether the last answer was to a statement of a Query, and the Query has not ended yet. */
 static inline bool ledger_is_within_query(const struct ledger *l)
 {
 	return l->answered && l->used > 0 && ledger_head(l)->kind == LEDGER_QUERY;

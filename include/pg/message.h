@@ -67,7 +67,7 @@ enum pg_unread {
 	UNREAD_NEVER,
 	/* these may begin work: a client without a server gets one */
 	UNREAD_ALWAYS,
-	UNREAD_QUERY,		/* a query that cannot set a role */
+	UNREAD_QUERY,		/* a query, which cannot set a role */
 	UNREAD_UNNAMED_PARSE,	/* of the unnamed statement, or if statements are not shared */
 	/* ... and of the unnamed portal, if the server has the client's statement */
 	UNREAD_UNNAMED_BIND,
@@ -171,13 +171,13 @@ static inline bool pg_is_status(uint8_t byte)
 #define TAG_RESET_SIZE sizeof("RESET")
 #define TAG_DISCARD_ALL_SIZE sizeof("DISCARD ALL")
 #define TAG_DEALLOCATE_ALL_SIZE sizeof("DEALLOCATE ALL")
-/* the shortest tag of a command that defines something; all longer tags are read */
+/* the shortest tag of CREATE, ALTER, DROP and similar commands; all longer tags are read */
 #define TAG_DEFINITION_SIZE sizeof("DROP VIEW")
 #define TAG_SIZES \
 	(1ull << TAG_DO_SIZE | 1ull << TAG_SET_SIZE | 1ull << TAG_CALL_SIZE | \
 	 1ull << TAG_RESET_SIZE | ~0ull << TAG_DEFINITION_SIZE)
 #define TAG_ANY_SIZE (~1ull)
-/* limit of bytes of a tag that is read; all tags of PostgreSQL are shorter */
+/* limit of bytes of a tag; all tags of PostgreSQL are shorter */
 #define TAG_LONGEST 63
 
 enum pg_tag {

@@ -37,10 +37,10 @@ struct params_table {		/* the tracked names, and all sets in use */
 /* that one client may ask for: a SELECT has fewer than 1,665 columns */
 #define PARAMS_OTHERS_MOST 200
 
-/* of a parameter that is not tracked; PostgreSQL has no limit for names with a dot */
+/* of an untracked parameter; PostgreSQL has no limit for names with a dot */
 #define PARAMS_NAME_LONGEST 200
 
-/* A parameter that is not tracked. */
+/* An untracked parameter. */
 struct params_pair {
 	const char *name, *value;	/* in a set the name is in lower case */
 };
@@ -101,7 +101,7 @@ static inline struct params_pair params_other(const struct params *set, size_t i
 	return (struct params_pair){ set->values[set->tracked + 2 * index],
 				     set->values[set->tracked + 2 * index + 1] };
 }
-/* Returns the value of a parameter that is not tracked, by its name in any case. NULL: absent. */
+/* Returns the value of an untracked parameter, by its name in any case. NULL: absent. */
 const char *params_other_value(const struct params *set, const char *name);
 
 /* Each of these returns a reference to a set. NULL: no memory. */
@@ -121,8 +121,7 @@ const struct params *params_overlay(struct params_table *table, const struct par
 				    const struct params *over);
 /* ... with the parameters of `set` that affect the meaning of a statement. */
 const struct params *params_for_reading(struct params_table *table, const struct params *set);
-/* Returns whether a statement that is prepared under one set has the same meaning under the
-   other. */
+/* Returns whether a prepared statement has the same meaning under both sets. */
 bool params_read_alike(const struct params_table *table, const struct params *a,
 		       const struct params *b);
 
@@ -130,7 +129,7 @@ bool params_read_alike(const struct params_table *table, const struct params *a,
    The value is a note of state/server_session.h, not a value of PostgreSQL's parameter, so
    params_sql() skips it. No client can ask for this name. */
 #define PARAMS_ROLE "role"
-/* What can be done with a parameter of this name. */
+/* The possible uses of a parameter of this name. */
 enum params_kind {
 	PARAMS_MALFORMED,		/* the name needs quotes in SQL, or is too long */
 	PARAMS_FIXED,			/* the session cannot set and restore it */
@@ -153,10 +152,10 @@ enum params_kind params_kind_of(const char *name);
    the encoding of the database; NULL: RESET. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have,
 	       const struct params *want, uint64_t unknown, const char *noted, struct bytes *sql);
-/* Appends the SQL that sets parameters again that were RESET in the session: those of `first` that
-   a session does not have initially (`without`). A parameter with a dot, and statement_timeout,
-   count as RESET only if `was_reset`. Returns the number of parameters that may be set; 0: no
-   SQL. */
+/* Appends the SQL that sets parameters again after a RESET of the session: the parameters of
+   `first` that differ from the initial ones (`without`). A parameter with a dot, and
+   statement_timeout, count as RESET only if `was_reset`. Returns the number of parameters that may
+   be set; 0: no SQL. */
 int params_sql_after_reset(const struct params_table *table, const struct params *without,
 			   const struct params *first, bool was_reset, struct bytes *sql);
 
@@ -164,8 +163,8 @@ int params_sql_after_reset(const struct params_table *table, const struct params
 void params_pack(struct bytes *out, const struct params_table *table, const struct params *set);
 /* Returns a reference. NULL: in->bad, or no memory. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table);
-/* Pack and unpack a set of tracked parameters, bit i for parameter i, by name. A name that this
-   process does not track is dropped. */
+/* Pack and unpack a set of tracked parameters, bit i for parameter i, by name. A name is dropped if
+   this process does not track it. */
 void params_pack_bits(struct bytes *out, const struct params_table *table, uint64_t bits);
 uint64_t params_unpack_bits(struct unpack *in, const struct params_table *table);
 

@@ -27,7 +27,7 @@ bool digest_hmac_texts(const uint8_t key[32], const char *a, const char *b,
 #define MD5_SECRET 35		/* "md5" and 32 hex digits */
 #define SCRAM_KEY 32		/* SHA-256 */
 #define SCRAM_SALT_MAX 64	/* bytes; PostgreSQL uses 16 */
-/* bytes of the salt of a secret that pgweir derives from a plain password */
+/* bytes of the salt when pgweir derives a secret from a plain password */
 #define MOCK_SALT 16
 #define SCRAM_SECRET_TEXT 208	/* room for any SCRAM secret as text, and its NUL */
 /* Limit of the iterations of a derivation: a million take about a quarter of a second, which stops
@@ -48,10 +48,10 @@ struct scram_secret {
 	uint8_t server_key[SCRAM_KEY];
 };
 
-/* Returns the kind of the secret. A string that is neither an MD5 nor a SCRAM secret is a plain
-   password. SECRET_NONE: NULL, "" (PostgreSQL has no empty passwords), and a string that looks like
-   a SCRAM secret and is unusable, for example because its salt is too long: as a password it would
-   be known to an attacker that has read the secret. */
+/* Returns the kind of the secret. Any string but an MD5 or SCRAM secret is a plain password.
+   SECRET_NONE: NULL, "" (PostgreSQL has no empty passwords), and an unusable string of the form of
+   a SCRAM secret, for example because its salt is too long: as a password it would be known to an
+   attacker with access to the secret. */
 enum secret_kind secret_kind_of(const char *secret);
 /* Writes "md5", the hexadecimal digest of the two parts, and a NUL. False, and "": OpenSSL has no
    MD5 (FIPS). */

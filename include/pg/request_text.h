@@ -37,9 +37,9 @@ static inline const uint8_t *request_text_after_name(const uint8_t *body, size_t
 }
 /* Sets the text to the first of these bytes, and the types to the bytes after its NUL. */
 void request_text_set(struct request_text *text, const uint8_t *body, size_t size);
-/* Finds the text of a message. Returns false, and text->at is NULL, for a message that neither
-   brings nor names a text. The text belongs to the message, or to the client that `find` gets;
-   `find` is used for Bind only. */
+/* Finds the text of a message. Returns false, and text->at is NULL, if the message neither brings
+   nor names a text. The text belongs to the message, or to the client that `find` gets; `find` is
+   used for Bind only. */
 bool request_text_read(const struct pg_frame *frame, request_text_finder *find, const void *client,
 		       struct request_text *text);
 

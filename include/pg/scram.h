@@ -20,7 +20,7 @@
 #define BASE64_SIZE(n) (((n) + 2) / 3 * 4)
 
 /* Decodes all `length` characters of `text` into at most `size` bytes, and sets *got to their
-   number. False: a character that is not base64, wrong padding, unused bits that are not zero, or
+   number. False: a character outside of base64, wrong padding, unused bits that are not zero, or
    too many bytes. */
 bool base64_decode(void *to, size_t size, size_t *got, const char *text, size_t length);
 /* False: the text is not a valid SCRAM secret. */
@@ -111,8 +111,8 @@ struct scram_prover {
 	uint8_t salt[SCRAM_SALT_MAX];
 };
 /* Looks up cached keys for the salt and count of the server: returns true after it has set the
-   ClientKey and the ServerKey. Called in the second step; may be NULL. If there are no keys, the
-   step is SCRAM_PENDING for a caller that may derive them: the caller sets both keys and have_keys,
+   ClientKey and the ServerKey. Called in the second step; may be NULL. If there are no keys, and
+   the caller may derive them, the step is SCRAM_PENDING: the caller sets both keys and have_keys,
    for the prover's salt, salt_size and iterations, and repeats the step. For other callers it is
    SCRAM_NO_KEYS. */
 typedef bool scram_cached_keys(void *context, const uint8_t *salt, size_t salt_size,

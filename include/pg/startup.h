@@ -25,8 +25,8 @@ enum pg_startup_kind {
 #define PG_KEY_LEAST 4
 #define PG_KEY_MOST 256
 
-/* Returns the minor version for a client that asks for this one: the newest supported version that
-   is not newer. 3.1 is skipped, because some poolers once claimed it in error. */
+/* Returns the minor version for a client with this wish: the newest supported version up to it. 3.1
+   is skipped, because some poolers once claimed it in error. */
 static inline uint16_t pg_minor_served(uint16_t asked)
 {
 	return asked >= PG_MINOR_LONG_KEYS ? PG_MINOR_LONG_KEYS : 0;
@@ -49,7 +49,7 @@ struct pg_startup {
 	size_t cancel_key_size;
 };
 
-/* Reads the packet at p, of which n bytes have arrived; larger packets than max are PG_BAD. A valid
+/* Reads the packet at p; n bytes have arrived, and larger packets than max are PG_BAD. A valid
    session packet has an even number of strings. Nothing is copied. */
 enum pg_verdict pg_startup_read(const uint8_t *p, size_t n, size_t max, struct pg_startup *out);
 /* Returns the next name/value pair; *at is 0 at first. False: at the end. */
@@ -99,10 +99,10 @@ const char *pg_spelled(const char *name, const char *value);
 
 #define PG_DATESTYLE_MOST 32	/* bytes of any DateStyle in the server's spelling, with its NUL */
 
-/* Writes the DateStyle of a session that has the DateStyle `before` and sets `asked`, in the
-   server's spelling: "ISO" after "German, DMY" gives "ISO, DMY". False, and `full` is undefined:
-   only the server knows, because a word is unknown (also DEFAULT), words contradict each other, or
-   `before` is incomplete. */
+/* Writes the new DateStyle of a session with the DateStyle `before`, after it has set `asked`, in
+   the server's spelling: "ISO" after "German, DMY" gives "ISO, DMY". False, and `full` is
+   undefined: only the server knows, because a word is unknown (also DEFAULT), words contradict each
+   other, or `before` is incomplete. */
 bool pg_datestyle_over(const char *before, const char *asked, char full[PG_DATESTYLE_MOST]);
 
 #endif

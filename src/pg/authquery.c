@@ -52,9 +52,9 @@ static const char fixed[] =
 	"pg_catalog.set_config('client_encoding', pg_catalog.current_setting('server_encoding'), "
 	"true)";
 
-/* The value of a parameter that auth_user's role has for all databases; NULL: none. `prefix` is the
-   name with "=", `length` its length, and `begin` the index of the first character of the value,
-   counted from 1. */
+/* The role's own value of a parameter for all databases, of auth_user's role; NULL: none. `prefix`
+   is the name with "=", `length` its length, and `begin` the index of the first character of the
+   value, counted from 1. */
 #define OF_ROLE(prefix, length, begin) \
 	"(SELECT pg_catalog.substr(setting, " #begin \
 	") FROM pg_catalog.pg_roles, pg_catalog.unnest(rolconfig) AS setting " \
@@ -109,8 +109,8 @@ static void build_execute(struct bytes *out, uint32_t rows_most)
 	pg_end(out, mark);
 }
 
-/* Parse, Bind and Execute of a statement that prepares the session; `parameter` as in build_bind().
-   Frees `sql`. */
+/* Parse, Bind and Execute of the statement before the query, which prepares the session;
+   `parameter` as in build_bind(). Frees `sql`. */
 static void build_preparation(struct bytes *out, struct bytes *sql, const char *parameter)
 {
 	bytes_append_u8(sql, 0);
@@ -168,8 +168,8 @@ static void take_error(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_error e;
 	bool can_be_read = pg_error_read(body, size, &e) == PG_OK;
-	/* undefined_function, undefined_table, invalid_schema_name: a name that another search_path
-	   may have */
+	/* undefined_function, undefined_table, invalid_schema_name: the name may exist under
+	   another search_path */
 	bool is_path = strcmp(e.sqlstate, "42883") == 0 || strcmp(e.sqlstate, "42P01") == 0 ||
 		       strcmp(e.sqlstate, "3F000") == 0;
 	/* character_not_in_repertoire, untranslatable_character: no user of this database has such
@@ -213,7 +213,7 @@ static void take_description(struct authquery *q, const uint8_t *body, size_t si
 
 /* Takes the row of the query. A row with another name is not for this user: PostgreSQL truncates a
    long name, which is then the name of another user. A function with OUT parameters returns a row
-   of NULLs for a user that it does not find. */
+   of NULLs if it does not find the user. */
 static void authquery_take_row(struct authquery *q, const uint8_t *body, size_t size)
 {
 	struct pg_cursor c = pg_cursor_of(body, size);

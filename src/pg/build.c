@@ -2,8 +2,8 @@
  * Building messages ("Message Formats").
  *
  * The length of a message is written at its end. A mark counts from the first unread byte, because
- * an append may move the memory. An append that fails sets `failed`, and later appends do nothing,
- * so that the caller checks once (base/bytes.h).
+ * an append may move the memory. A failed append sets `failed`, and later appends do nothing, so
+ * that the caller checks once (base/bytes.h).
  *
  * Invariant: unless `failed`, the bytes between begin and end are one valid message of protocol 3,
  * of at most 2^31-1 bytes.

@@ -2,13 +2,12 @@
  * The pending answers of a server ("Message Flow" in the PostgreSQL documentation).
  *
  * The entries are the messages that wait for an answer, in the order in which they were sent. The
- * server answers the head now, and `stage` is the progress of that answer. An answer that does not
- * fit head and stage is a protocol violation of the server. Equal neighbours are one entry with a
- * count: a thousand Syncs are one entry, and nearly every pipeline fits the ring in the struct
- * itself.
+ * server answers the head now, and `stage` is the progress of that answer. An answer violates the
+ * protocol if it does not fit head and stage. Equal neighbours are one entry with a count: a
+ * thousand Syncs are one entry, and nearly every pipeline fits the ring in the struct itself.
  *
- * During COPY IN the server itself reads messages: it ignores a Sync, but answers a Sync that it
- * reads after the COPY has failed. Therefore:
+ * During COPY IN the server itself reads messages: it ignores a Sync, but answers each Sync after
+ * the failure of the COPY. Therefore:
  *
  *  - CopyDone and CopyFail that are sent before CopyInResponse arrives add a marker. When it
  *    arrives, the Syncs before the marker were sent into the COPY. They leave the ledger and are
@@ -230,7 +229,7 @@ bool ledger_may_copy(const struct ledger *l)
 	return l->lost || l->copy_in || (uint32_t)l->counts > past;
 }
 
-/* Enters a message that the server handles separately, after all entries. */
+/* The server handles the message separately: enters it after all entries. */
 static bool sent_request(struct ledger *l, enum ledger_kind kind, enum ledger_owner owner,
 			 enum ledger_mark mark)
 {

@@ -297,8 +297,8 @@ static const char *name_take(struct params_table *table, const char *name)
 }
 
 /* Sorts the pairs by name, and keeps the last of several with one name. Returns the number of pairs
-   that remain. A client that is not authenticated sends the pairs, so that a quadratic search would
-   be an attack. */
+   that remain. An unauthenticated client sends the pairs, so that a quadratic search would be an
+   attack. */
 static size_t put_in_order(const struct params_pair **ordered, const struct params_pair *pairs,
 			   size_t count)
 {
@@ -509,14 +509,14 @@ const struct params *params_for_reading(struct params_table *table, const struct
 
 /*
  * The SQL is one simple Query (an implicit transaction) of set_config calls and RESETs. set_config
- * takes any value as one string, also a value that SET would read as a list of identifiers
+ * takes any value as one string, even if SET would read the value as a list of identifiers
  * (search_path), an identifier or a unit.
  *
  * A value is written between E quotes, with quotes and backslashes doubled, which has the same
  * meaning with either value of standard_conforming_strings. It also has the same meaning in every
  * client encoding but a few (SJIS, BIG5, GBK, UHC, GB18030, JOHAB), in which the byte of a
  * backslash may be the second half of a character: a doubled one would begin an escape. Between
- * dollar quotes nothing is doubled, so a value with a backslash that is not ASCII is written
+ * dollar quotes nothing is doubled, so a value with a backslash and bytes beyond ASCII is written
  * between dollar quotes.
  */
 static void append_value(struct bytes *sql, const char *value)
@@ -672,8 +672,8 @@ static void append_row(struct bytes *sql, int before, const char *name, const ch
 }
 
 /* statement_timeout is 0 for this query, and its former value is compared with reset_val, which is
-   in milliseconds. A parameter with a dot that no extension has defined is not in the view, and is
-   empty after a RESET. */
+   in milliseconds. A parameter with a dot is not in the view unless an extension has defined it,
+   and is empty after a RESET. */
 int params_sql_after_reset(const struct params_table *table, const struct params *without,
 			   const struct params *first, bool was_reset, struct bytes *sql)
 {
@@ -722,8 +722,8 @@ void params_pack(struct bytes *out, const struct params_table *table, const stru
 	pack_text(out, NULL);
 }
 
-/* A parameter that the other process tracks, and this one does not, becomes a parameter of the
-   client: so there may be more of them than a client may ask for. */
+/* If only the other process tracks a parameter, it becomes a parameter of the client: so there may
+   be more of them than a client may ask for. */
 const struct params *params_unpack(struct unpack *in, struct params_table *table)
 {
 	const char **values = mem_try((size_t)params_count(table) * sizeof(*values)), *name, *value;

@@ -10,9 +10,9 @@
  *	md5<32 hex digits>					MD5 of password and role name
  *	SCRAM-SHA-256$<iterations>:<salt>$<StoredKey>:<ServerKey>	RFC 5802, RFC 7677
  *
- * and a user list may have the password itself. As in PostgreSQL, only the form decides: a string
- * that is nearly an MD5 secret is a password. SCRAM secrets are in scram.c. Passwords and keys on
- * the stack are wiped before each return.
+ * and a user list may have the password itself. As in PostgreSQL, only the form decides: a near
+ * miss of an MD5 secret is a password. SCRAM secrets are in scram.c. Passwords and keys on the
+ * stack are wiped before each return.
  */
 #include "pg/password.h"
 

@@ -4,8 +4,8 @@
  * the text came with an earlier Parse, and the caller finds it. All other messages have no text.
  * See "Message Formats" of the PostgreSQL documentation.
  *
- * A text ends with its first NUL. Of a message that has arrived in part, the text is what has
- * arrived.
+ * A text ends with its first NUL. If a message has arrived in part, the text is the part of it that
+ * has arrived.
  */
 #include "pg/request_text.h"
 

@@ -26,8 +26,9 @@
  * As in PostgreSQL, the user name is the name in the start-up message, and the name in the exchange
  * is ignored. An authorization identity and mandatory extensions ("m=") are refused, other
  * extensions are skipped. AuthMessage protects all messages of the exchange, but not the list of
- * mechanisms before it. For that list there is the flag y: a client that supports channel binding
- * and says y to a verifier that offers it has received a changed list, and is refused.
+ * mechanisms before it. For that list there is the flag y: a client says y if it supports channel
+ * binding and has not seen an offer. If the verifier has offered it, an attacker has changed the
+ * list, and the client is refused.
  *
  * Base64 is strict: RFC 4648 section 3.5 permits a decoder to refuse encodings with unused bits
  * set, so that a value has exactly one encoding, and no two different SCRAM messages carry the same

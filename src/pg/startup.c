@@ -171,8 +171,8 @@ enum pg_verdict pg_options_next(const char **text, char *name, size_t name_size,
  *
  * Boolean values are on, off, true, false, yes, no, 1 and 0 in any case, and each unique prefix of
  * one of these words. Values of an enumeration are compared without regard to case. PostgreSQL
- * compares only letters and digits of the name of a character set: a client that asks for "utf-8"
- * in its start-up message is told "UTF8" before any server has been asked.
+ * compares only letters and digits of the name of a character set: for "utf-8" in its start-up
+ * message the client is told "UTF8" before any server has been asked.
  *
  * DateStyle has two parts: how dates are written (ISO, SQL, Postgres, German), and the order of
  * their fields (YMD, DMY, MDY). A value may have one part, and the session keeps the other, so that
