@@ -21,7 +21,7 @@ struct result {
 	size_t cell;			/* index of the next column */
 	struct bytes rows;		/* not returned yet */
 	size_t row_count;		/* number of these rows */
-	/* the position of a SHOW that returns its rows in several turns */
+	/* the position of a SHOW, which returns its rows in several turns */
 	struct connection_walk walk;
 	/* rows of one call of show_part(), which increases it if there are many; 0: connections in
 	   parts, all other rows at once. Set by the caller */

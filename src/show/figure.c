@@ -80,7 +80,7 @@ static void cut_cell(struct result *r, const char *text)
 	result_text(r, text);
 }
 
-/* What the clients of a pool wait for, in words; NULL: no client waits. */
+/* The event that the clients of a pool wait for, in words; NULL: no client waits. */
 static void wait_cell(struct result *r, const struct pool_row *row, usec_t now)
 {
 	struct client_wait wait;
