@@ -149,9 +149,8 @@ static int take_socket(void)
  * is valid.
  *
  * The conversation function answers every prompt without echo with the password. Messages of
- * modules to the user are logged, because PostgreSQL's protocol cannot deliver them. An account
- * that is locked, has expired, or requires a new password is refused, even with the correct
- * password.
+ * modules to the user are logged, because PostgreSQL's protocol cannot deliver them. A locked or
+ * expired account, or one in need of a new password, is refused, even with the correct password.
  */
 #ifdef HAVE_PAM
 struct conversation {
@@ -304,8 +303,8 @@ static bool serve(int fd, uint8_t *buffer)
 #endif
 		break;
 	case VERIFY_SCRAM:
-		/* an attack that keeps this process busy gets only CPU time that other processes do
-		   not use */
+		/* even if an attack keeps this process busy, it gets only CPU time that other
+		   processes do not use */
 		setpriority(PRIO_PROCESS, 0, DERIVES_NICE);
 		verify_answer_set(&answer, VERIFIED_YES, "%s", "");
 		answer.has_key = scram_salted_derive(q.password, q.salt, q.salt_size, q.iterations,

@@ -10,10 +10,10 @@
  * the groups take turns; in each turn of a group its next source is served.
  *
  * The caller limits the length of the queue. If the queue is full, a question from a source with
- * few questions displaces the newest question of the source with the most; a source that would have
- * as many as the fullest source displaces no other source's question. The same holds for groups,
- * and for the sources of one group. Therefore no source can lock out another, and a crowd from one
- * address does not displace its own questions.
+ * few questions displaces the newest question of the source with the most; a source that would then
+ * have as many as the fullest source displaces no question of another source. The same holds for
+ * groups, and for the sources of one group. Therefore no source can lock out another, and a crowd
+ * from one address does not displace its own questions.
  *
  * Invariant: a share exists while a question waits in it, and is in its group and in `by_source`; a
  * group exists while it has a share, and is in `turns` and in `by_group`; each `waiting` is the sum

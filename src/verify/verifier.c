@@ -9,9 +9,9 @@
  * idle -> busy -> idle   question sent, answer received
  * idle, busy -> ended    socket closed and the process killed; reaped by a tick
  *
- * A process counts until it is reaped. A process that cannot be killed (it waits for a disk that
- * does not answer) therefore keeps its place, and a client that logs in and leaves in a loop cannot
- * exceed the limit of processes.
+ * A process counts until it is reaped. Some processes cannot be killed at once, for example while
+ * they wait for a hanging disk. They keep their places, so that logins in a loop cannot exceed the
+ * limit of processes.
  *
  * Invariant: a check either is in the queue or displaced and has no process, or belongs to exactly
  * one busy process. While a check waits, the maximum number of processes exists and none is idle,
