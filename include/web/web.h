@@ -23,8 +23,8 @@ struct web *web_open(struct world *world, const char *version, web_set *set, boo
 /* Closes everything. Sets *web to NULL; *web may be NULL. */
 void web_free(struct web **web);
 
-/* Opens the sockets of a configuration that is to be used, in addition to the present ones. False
-   with problems: a socket cannot be opened, and nothing has changed. */
+/* Opens the sockets of the next configuration, in addition to the present ones. False with
+   problems: a socket cannot be opened, and nothing has changed. */
 bool web_prepare(struct web *web, const struct conf *conf, struct conf_problems *problems);
 /* After web_prepare: with `is_used` the configuration is in force, and sockets that it does not
    name are closed; otherwise the new sockets are closed. */

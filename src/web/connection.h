@@ -19,9 +19,9 @@ struct web {
 	const char *version;
 	web_set *set;
 	usec_t started_at;			/* wall clock */
-	/* of the TCP sockets; of a configuration that web_prepare() has seen; NULL: no TLS */
+	/* of the TCP sockets, by the configuration of the last web_prepare(); NULL: no TLS */
 	struct tls_context *tls, *next_tls;
-	/* open; of a configuration that web_prepare() has seen, ... */
+	/* open; by the configuration of the last web_prepare(), ... */
 	struct web_socket *sockets, *next;
 	size_t socket_count, next_count;
 	struct list connections;		/* in the order of their last progress */
@@ -42,7 +42,7 @@ struct web {
 enum web_phase {
 	WEB_SECURING,				/* a TLS handshake */
 	WEB_READING,				/* a request, or nothing */
-	/* a request that is no health check, on a spare connection */
+	/* another request than a health check, on a spare connection */
 	WEB_WAITING,
 	WEB_ASKING,				/* a SCRAM key of a password is being derived */
 	WEB_REFUSING,				/* the refusal of a wrong password is delayed */

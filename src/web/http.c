@@ -5,10 +5,10 @@
  * while it writes an answer, and neither counts connections nor limits the time of a request. Here
  * a request is a bounded number of bytes, so everything that a client can cause is bounded.
  *
- * A request that could be understood in two ways is refused, because a proxy may understand it in
- * the other way: spaces around the name of a field, folded lines, two lengths, a length and chunks,
- * a CR that no LF follows, control characters, a name that is no token, a version without a digit.
- * Bodies in chunks are refused (no request needs a body).
+ * An ambiguous request is refused, because a proxy may understand it in the other way: spaces
+ * around the name of a field, folded lines, two lengths, a length and chunks, a CR without an LF,
+ * control characters, a malformed name, a version without a digit. Bodies in chunks are refused (no
+ * request needs a body).
  */
 #include "web/http.h"
 

@@ -77,7 +77,7 @@ struct metrics_state {
 	size_t source, column, line, label_at;
 };
 
-/* A label that only some rows have. */
+/* A label of only some rows. */
 static bool is_optional(const struct figure *f)
 {
 	return f->metric && *f->metric == *METRIC_LABEL_IF_SET;

@@ -8,8 +8,8 @@
  *
  * A command needs the header X-Pgweir and, from a browser, the Origin of this endpoint. A page of
  * another site can send neither, although the browser would add the password that it remembers.
- * Clients without a password must use a plain host name: otherwise a page of another site, with a
- * name that its DNS server resolves to this machine, could read the answers.
+ * Clients without a password must use a plain host name: otherwise a page of another site, whose
+ * DNS server resolves its name to this machine, could read the answers.
  */
 #include "web/connection.h"
 
@@ -106,9 +106,9 @@ static const char *stored_secret(const struct connection *c, bool is_old)
 }
 
 /*
- * A wrong password must not tell whether the user exists, or what secret it has. So each wrong
- * password costs two derivations, together one more than the most iterations of a secret in the
- * list: with the iterations of the user's secret, or for any other user with the most, and then
+ * A wrong password must not tell whether the user exists, or the kind of its secret. Therefore each
+ * wrong password costs two derivations, together one more than the most iterations of a secret in
+ * the list: with the iterations of the user's secret, or for any other user with the most, and then
  * with the rest. A right password costs none or one. For example, with secrets of 4,096 and 600,000
  * iterations: 4,096 and 595,905, or 600,000 and 1. Without SCRAM secrets in the list nothing is
  * derived.
@@ -116,8 +116,9 @@ static const char *stored_secret(const struct connection *c, bool is_old)
 static void derive_key(struct connection *c, const uint8_t *salt, size_t salt_size,
 		       uint32_t iterations);
 
-/* Derives a key that is compared with nothing. The salt depends on user and purpose, because equal
-   questions are derived once, as those of a known user are. */
+/* Derives a key and drops it, so that an unknown user takes as long as a wrong password. The salt
+   depends on user and purpose, because equal questions are derived once, as questions of a known
+   user are. */
 static void derive_nothing(struct connection *c, const char *purpose, uint32_t iterations)
 {
 	uint8_t salt[SHA256_SIZE];
@@ -380,7 +381,7 @@ static void command_answer(struct connection *c, const char *verb)
 
 /* ---- health ---- */
 
-/* Why a client that connects now would not be served; NULL: it would be. */
+/* Returns why a new client would not be served now; NULL: it would be. */
 static const char *unready_reason(const struct world *w)
 {
 	if (w->successor)

@@ -5,9 +5,9 @@
  * is done in steps of on_work(), one connection after the other, and steps that took more than
  * WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time: a flood
  * of requests delays its own answers only. An event of a connection does nothing but queue it. New
- * connections are bounded per tick and in sum, a request has a size, and a client that is slow to
- * send or to take bytes is closed after http_timeout. An answer is made in parts: the next part is
- * made when the socket has accepted the previous one.
+ * connections are bounded per tick and in sum, a request has a size, and a slow client is closed
+ * after http_timeout, whether it is slow to send or to take bytes. An answer is made in parts: the
+ * next part is made when the socket has accepted the previous one.
  *
  * Health checks must not wait for other requests: a liveness probe that is not answered restarts
  * pgweir. WEB_SPARES_MOST connections beyond http_max_connections are accepted, and get answers of
@@ -51,9 +51,9 @@
 /* from its last progress on, a connection is not closed for another one */
 #define GRACE (USEC / 10)
 #define BACKLOG 64
-/* delayed refusals that are looked at for one that makes room */
+/* delayed refusals that are compared, to find the one to close */
 #define REFUSED_COMPARED 8
-#define RETRY_MOST (10 * USEC)		/* for the sockets of a process that this one replaces */
+#define RETRY_MOST (10 * USEC)		/* for the sockets of the process that this one replaces */
 #define HOST_MOST 256
 #define IN_MOST (HTTP_HEAD_MOST + HTTP_BODY_MOST)
 
@@ -230,7 +230,7 @@ static const struct stream_ops stream_ops = {
 };
 
 /* Closes the connection that has waited longest for a request, or for its client to close.
-   `is_for_new`: a connection that waits for its place is closed, too. False: all are being
+   `is_for_new`: connections may be closed while they wait for a place, too. False: all are being
    answered. */
 static bool web_make_room(struct web *web, bool is_for_new)
 {
@@ -255,9 +255,9 @@ static size_t connections_of(const struct web *web, const struct verify_source *
 	return count;
 }
 
-/* Closes a connection whose refusal is delayed, for a client of an address that has fewer
-   connections. A client that guesses passwords displaces no refusal of its own, which would shorten
-   the delay. */
+/* Closes a connection whose refusal is delayed, for a client of an address with fewer connections.
+   While a client guesses passwords, it displaces no refusal of its own, which would shorten the
+   delay. */
 static void displace_refused(struct web *web, const struct verify_source *source)
 {
 	size_t own = connections_of(web, source);
@@ -598,9 +598,9 @@ static size_t share_port(const struct web *web, uint16_t port, int on)
 	return count;
 }
 
-/* Opens a socket at an address that covers the address of an open socket, or is covered by it, as *
-   and 127.0.0.1: the kernel permits this while both sockets have SO_REUSEPORT. NULL: no open socket
-   has this port, or as listen_socket_open(). */
+/* Opens a socket whose address covers the address of an open socket, or is covered by it, as * and
+   127.0.0.1: the kernel permits this while both sockets have SO_REUSEPORT. NULL: no open socket has
+   this port, or as listen_socket_open(). */
 static struct listen_socket *open_beside(struct web *web, const struct listen_config *config,
 					 char *why, size_t why_size)
 {
