@@ -4,8 +4,8 @@
 #include "sql/read_text.h"
 
 /*
- * What the verdicts on texts that only read depend on: the names and operators of one text, or of
- * many. See read_names.c.
+ * The names and operators of one text that only reads, or of many such texts: the verdicts on the
+ * texts depend on their meaning. See read_names.c.
  */
 #define READ_SET_MOST 4096		/* names in one set */
 
@@ -30,12 +30,13 @@ static inline bool read_set_is_empty(const struct read_set *set)
 }
 
 /*
- * Writes the text without its literals and comments: a string is '', a number is 0, and what is
- * between two tokens is a blank. Two texts with the same result have the same verdict: the reader
- * (read_text.c) looks at neither the content of a plain string nor at the value of a number, and no
- * function that it accepts executes its argument. A name in a string ('t'::regclass) is looked up
- * where the text runs. Casts, types, functions and quoted identifiers stay. Returns the size; 0:
- * the text has no literals, or must be taken as it is, or does not fit.
+ * Writes the text without its literals and comments: a string is '', a number is 0, and a blank is
+ * between two tokens. Example: SELECT * FROM t WHERE a = 17 AND b = 'x' gives SELECT * FROM t WHERE
+ * a = 0 AND b = ''. Two texts with the same result have the same verdict: the reader (read_text.c)
+ * looks at neither the content of a plain string nor at the value of a number, and no function that
+ * it accepts executes its argument. A name in a string ('t'::regclass) is looked up where the text
+ * runs. Casts, types, functions and quoted identifiers stay. Returns the size; 0: the text has no
+ * literals, or must be taken as it is, or does not fit.
  */
 size_t read_text_mask(const uint8_t *text, size_t size, uint8_t *masked, size_t most);
 

@@ -12,7 +12,7 @@
  * which goes to the primary.
  */
 
-/* A text that begins with these bytes goes to the primary; before BEGIN, so does its
+/* If a text begins with these bytes, it goes to the primary; before BEGIN, so does its
    transaction. */
 #define READ_HINT "/* pgweir: primary */"
 
@@ -33,7 +33,7 @@ enum read_begin {
 enum read_begin read_transaction_begin(const uint8_t *text, size_t size);
 
 /*
- * A standby may execute the text, which is one statement: at the beginning of a read-only
+ * Whether a standby may execute the text, which is one statement: at the beginning of a read-only
  * transaction, or outside of transactions if default_transaction_read_only is on. True for
  *
  *	SELECT, WITH, VALUES, TABLE, EXPLAIN, DECLARE without HOLD, COPY ... TO STDOUT, SET LOCAL,
@@ -47,9 +47,9 @@ enum read_begin read_transaction_begin(const uint8_t *text, size_t size);
  */
 bool read_transaction_suits_standby(const uint8_t *text, size_t size);
 /*
- * A later statement of a transaction that runs on a standby has an effect there that is meant for
- * the primary, and no error: an advisory lock, a reload, the end of a backend. The text may be the
- * beginning of a longer one.
+ * Whether a later statement of a transaction on a standby would succeed there although it is meant
+ * for the primary: an advisory lock, a reload, the end of a backend. The text may be the beginning
+ * of a longer one.
  */
 bool read_transaction_affects_standby(const uint8_t *text, size_t size);
 

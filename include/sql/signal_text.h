@@ -24,7 +24,7 @@ struct signal_text {
 bool signal_text_read(const uint8_t *text, size_t size, struct signal_text *out);
 /* such texts, and DEALLOCATE of a name of pgweir's, have more bytes */
 #define SIGNAL_SHORTEST 27
-/* False: signal_text_read() is false. Three bytes decide. */
+/* Whether signal_text_read() can be true: three bytes decide. */
 static inline bool signal_text_may_be(const uint8_t *text, size_t size)
 {
 	return size > SIGNAL_SHORTEST && size < 120 && text[9] == '_' && (text[8] | 0x20) == 'g' &&

@@ -23,8 +23,9 @@ unsigned set_query_keeps(const uint8_t *text, size_t size);
 /* SET_KEEPS_ROLE and SET_KEEPS_MEANING for the text of a Parse, which has only one statement; both
    bits if that is neither SET nor RESET. */
 unsigned set_parse_keeps(const uint8_t *text, size_t size);
-/* The text calls set_config for a parameter that is not known to be harmless, or with a name that
-   is not a constant; or it has an escaped identifier, which may be set_config. */
+/* Whether the text may change the meaning of other texts by set_config: it calls set_config for a
+   parameter outside of the harmless ones, or with a computed name; or it has an escaped identifier,
+   which may be set_config. */
 #define MEANING_SHORTEST sizeof("SELECT set_config($1,$2,$3)")	/* bytes of such a text */
 bool meaning_is_configured(const uint8_t *text, size_t size);
 
@@ -35,7 +36,7 @@ static inline bool role_begins(const uint8_t *text, const char word[3])
 	       (text[2] | 0x20) == word[2];
 }
 
-/* True, as for nearly every text: set_parse_keeps() returns both bits for the whole text. */
+/* Whether set_parse_keeps() returns both bits for the whole text, as for nearly every text. */
 static inline bool role_parse_surely_keeps(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 3 ? text[0] | 0x20 : 0;
@@ -50,8 +51,8 @@ static inline bool role_parse_surely_keeps(const uint8_t *text, size_t size)
  * functions and DO blocks are not found.
  */
 
-/* The text has the word DEALLOCATE or DISCARD, also as a part of another word, a string or a
-   comment; or the text is truncated. With `or_execute`: or the text has the word EXECUTE, so that
+/* Whether the text has the word DEALLOCATE or DISCARD, also as a part of another word, a string or
+   a comment; or the text is truncated. With `or_execute`: or the text has the word EXECUTE, so that
    statement_sql_read() may find a name. */
 bool deallocate_is_mentioned(const uint8_t *text, size_t size, bool or_execute);
 
@@ -92,7 +93,7 @@ struct sql_name {
 unsigned statement_sql_read(const uint8_t *text, size_t size,
 			    struct sql_name names[SQL_NAMES_MOST]);
 
-/* False: statement_sql_read() finds no name in this text of a Parse, which may be truncated. The
+/* Whether statement_sql_read() may find a name in this text of a Parse, which may be truncated. The
    first letter decides for most texts. */
 static inline bool statement_sql_may_be_parsed(const uint8_t *text, size_t size)
 {
@@ -103,10 +104,11 @@ static inline bool statement_sql_may_be_parsed(const uint8_t *text, size_t size)
 		       : deallocate_is_mentioned(text, size, true);
 }
 
-/* Reads the name of the database in a text that begins with DROP DATABASE or ALTER DATABASE ...
-   RENAME. False: the text is neither. */
+/* Reads the name of the database in DROP DATABASE or ALTER DATABASE ... RENAME, at the beginning of
+   the text. False: the text is neither. */
 bool statement_sql_ends_database(const uint8_t *text, size_t size, char name[SQL_NAME_SIZE]);
-/* False: statement_sql_ends_database() is false. The first letter decides for nearly every text. */
+/* Whether statement_sql_ends_database() can be true. The first letter decides for nearly every
+   text. */
 static inline bool statement_sql_may_end_database(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 1 ? text[0] | 0x20 : 'z';

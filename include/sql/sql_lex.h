@@ -14,7 +14,7 @@
  * lex_scan() returns tokens that end where PostgreSQL's scanner ends them. lex_next() returns the
  * same strings, identifiers and comments, and cuts everything else into words and bytes.
  * lex_next_word() returns words only, and also the words inside comments, strings and quoted
- * identifiers. A caller that must not miss a word uses lex_next_word(), because the end of a string
+ * identifiers. Callers that must not miss a word use lex_next_word(), because the end of a string
  * can depend on standard_conforming_strings, which a text can change.
  */
 enum lex_kind {
@@ -88,7 +88,7 @@ bool lex_skip_comment(struct sql_lexer *lexer);
    there is no tag; '$' belongs to a parameter, or has no meaning. */
 bool lex_skip_tag(struct sql_lexer *lexer);
 
-/* The rest of the text begins with these bytes, which are compared with regard to case. */
+/* Whether the rest of the text begins with these bytes, which are compared with regard to case. */
 static inline bool lex_is_at(const struct sql_lexer *l, const char *bytes)
 {
 	size_t size = strlen(bytes);

@@ -38,7 +38,7 @@ typedef void sql_use_seen(void *context, const struct sql_use *use);
 /* A walk of a text, which may continue later with the same text and size; zero at first, then only
    `reports_all` and `is_source` may be set. */
 struct sql_walk {
-	bool reports_all;		/* SQL_USE_WORD and what follows, too */
+	bool reports_all;		/* SQL_USE_WORD and the kinds after it, too */
 	bool is_source;			/* see struct sql_lexer */
 	/* the ends of tokens are not known: the text may do anything */
 	bool is_uncertain;

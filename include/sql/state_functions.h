@@ -6,9 +6,9 @@
 #include "sql/state_text.h"
 
 /*
- * Functions of a database that change the state of the session that calls them: see
- * state_functions.c. They are read in two rounds: the first asks for a fingerprint of the
- * catalogue, the second for the functions.
+ * Functions of a database whose calls change the state of the session: see state_functions.c. They
+ * are read in two rounds: the first asks for a fingerprint of the catalogue, the second for the
+ * functions.
  */
 struct state_functions;
 
@@ -41,7 +41,7 @@ struct state_functions_summary {
 	uint64_t hash;
 	size_t count;			/* of functions with effects */
 	bool is_incomplete;		/* a limit was exceeded */
-	/* false: state_functions_read() returns no bit but those of TEXT_ON_DEMAND for any text */
+	/* false: for each text, state_functions_read() returns bits of TEXT_ON_DEMAND only */
 	bool changes_something;
 };
 /* The result after the last round. */
@@ -54,12 +54,12 @@ struct state_functions_summary state_functions_summary(const struct state_functi
 unsigned state_functions_read(const struct state_functions *functions, struct text_search *search,
 			      const uint8_t *text, size_t size, struct state_names *told,
 			      setting_named *named, void *context);
-/* False: the text may call a function that is neither built in nor known (NULL: no function is
-   known). See state_text_calls_known(). */
+/* Whether each function that the text may call is built in or known (NULL: no function is known).
+   See state_text_calls_known(). */
 bool state_functions_know_calls(const struct state_functions *functions, struct text_calls *calls,
 				const uint8_t *text, size_t size);
-/* This part of the text has the word NOTIFY or pg_notify, calls a function that may NOTIFY, or
-   writes where a trigger or rule may NOTIFY. */
+/* Whether this part of the text may NOTIFY: it has the word NOTIFY or pg_notify, calls a function
+   with a NOTIFY, or writes to a table whose trigger or rule may NOTIFY. */
 bool state_functions_find_notify(const struct state_functions *functions,
 				 struct text_search *search, const uint8_t *text, size_t size);
 

@@ -15,7 +15,7 @@
 enum {
 	/* set_config, not only for the transaction: the command tag does not show it */
 	TEXT_SETS = 1,
-	/* ... of a parameter that the text does not name: set_config($1, $2, false) */
+	/* ... of an unnamed parameter: set_config($1, $2, false) */
 	TEXT_SETS_UNNAMED = 2,
 	TEXT_PREPARES = 4,		/* PREPARE: a later EXECUTE has the other effects */
 	/* the text is truncated, and the rest may have any effect */
@@ -45,12 +45,12 @@ enum {
 	TEXT_ANY_EFFECT = 4096,
 	/* only of texts of clients */
 	TEXT_BEGINS = 1 << 18,		/* BEGIN or START: the text may begin a transaction */
-	/* TEXT_SETS_UNNAMED, because the name in the text is one that pgweir cannot ask for */
+	/* TEXT_SETS_UNNAMED, because pgweir cannot ask for the name in the text */
 	TEXT_SETS_ODDLY_NAMED = 1 << 21,
 	/* SELECT INTO, which creates a temporary table if search_path begins with pg_temp */
 	TEXT_SELECTS_INTO = 1 << 20,
 	TEXT_OF_CLIENTS = TEXT_BEGINS | TEXT_SELECTS_INTO,
-	/* a function with no other effects matters only while a client listens, or in a pool that
+	/* a function with no other effects matters only while a client listens, or while the pool
 	   reads values of sequences */
 	TEXT_ON_DEMAND = TEXT_NOTIFIES | TEXT_FILLS
 };
@@ -67,7 +67,7 @@ struct text_search {
 	int64_t words;
 	bool is_over;
 };
-/* A state_text_read() that may stop, and what it has found so far. */
+/* A state_text_read() that may stop, and its findings so far. */
 struct text_reading {
 	struct text_search search;
 	unsigned said;			/* TEXT_ bits */
@@ -96,7 +96,7 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
    currval(pg_get_serial_sequence('table', 'column')). */
 bool state_text_read_sequences(const uint8_t *text, size_t size, struct bytes *oids);
 
-/* The first token of the text, which is one whole statement, is BEGIN or START. */
+/* Whether the first token of the text, which is one whole statement, is BEGIN or START. */
 static inline bool state_text_begins(const uint8_t *text, size_t size)
 {
 	struct sql_lexer l = { .at = (const char *)text,
@@ -132,9 +132,9 @@ struct text_calls {
 	struct text_search search;
 	struct sql_walk walk;
 };
-/* False: the text may call a function that is neither built in nor `known` (NULL: no function is),
-   the ends of its tokens are uncertain, or the text is truncated. True also for a search that has
-   stopped. See state_calls.c. */
+/* Whether each function that the text may call is built in or `known` (NULL: no function is). False
+   also if the ends of its tokens are uncertain, or the text is truncated; true also if the search
+   has stopped before its end. See state_calls.c. */
 bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_t size,
 			    name_is_known *known, const void *context);
 

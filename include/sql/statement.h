@@ -20,9 +20,9 @@
  * affect statements of another.
  *
  * The name on a server is "PGWEIR_", the tag of the server connection, "_" and the number, as in
- * PGWEIR_k7qz3mflx2avd4py_12. The tag is random: a client that could guess the name could replace
- * the statement by other SQL (DEALLOCATE and PREPARE in a DO block), which other clients would
- * execute.
+ * PGWEIR_k7qz3mflx2avd4py_12. The tag is random, because a client must not guess the name: it could
+ * replace the statement by other SQL (DEALLOCATE and PREPARE in a DO block), which other clients
+ * would execute.
  */
 #define STATEMENT_PREFIX "PGWEIR_"
 #define STATEMENT_TAG 16				/* characters of a tag; each is one of 32 */
@@ -46,7 +46,7 @@ struct statement {
 	/* a table was changed, and the result has another type: see statement_retire() */
 	bool changed : 1;
 	bool deallocates : 1;		/* may be DEALLOCATE ALL or DISCARD ALL, or ... */
-	/* the text has set_config of a parameter that may change the meaning of texts */
+	/* the text may change the meaning of texts by set_config */
 	bool configures : 1;
 	/* the text names prepared statements of its client (sql/sql_commands.h) */
 	bool names_others : 1;
@@ -114,7 +114,7 @@ static inline uint64_t statements_new_place(struct statements *all) { return ++a
 struct statement *statement_take(struct statements *all, uint64_t place,
 				 const struct params *params, const uint8_t *body, size_t size,
 				 bool is_private);
-/* The statement is for sessions with these parameters. */
+/* Whether the statement is for sessions with these parameters. */
 static inline bool statement_is_for(const struct statements *all, const struct statement *s,
 				    const struct params *params)
 {
@@ -128,8 +128,8 @@ static inline void statements_begin_behind(struct statements *all, uint64_t numb
 	if (number > all->last_number)
 		all->last_number = number;
 }
-/* The text may have another meaning under other parameters: it has a literal, or bytes that are not
-   ASCII. */
+/* Whether the text may have another meaning under other parameters, because it has a literal or
+   bytes beyond ASCII. Example: DATE '01/02/2026' depends on DateStyle. */
 bool statement_may_differ(const struct statement *statement);
 static inline struct statement *statement_hold(struct statement *s)
 {
@@ -139,14 +139,14 @@ static inline struct statement *statement_hold(struct statement *s)
 /* Drops a reference and sets *statement to NULL; NULL is allowed. */
 void statement_drop(struct statements *all, struct statement **statement);
 /* The result has another type ("cached plan must not change result type"): the next Parse of the
-   text makes a new statement. A client that has this statement may have been told the old type, and
-   gets the error that PostgreSQL would send. */
+   text makes a new statement. Clients with this statement may have been told the old type, and get
+   the error that PostgreSQL would send. */
 void statement_retire(struct statements *all, struct statement *statement);
 /* Packs a statement for another process. */
 void statement_pack(struct bytes *out, const struct params_table *table,
 		    const struct statement *statement);
-/* Returns a reference to a statement with the same number, name and text; a number that another
-   process gave is not used again. NULL: in->bad, or no memory. */
+/* Returns a reference to a statement with the same number, name and text; the number, which another
+   process has given, is not used again. NULL: in->bad, or no memory. */
 struct statement *statement_unpack(struct unpack *in, struct params_table *table,
 				   struct statements *all);
 
@@ -160,14 +160,14 @@ struct statement_use {
 	const char *name;
 	size_t name_size;
 };
-/* Reads a Parse, Bind, or Describe and Close of a statement, of which `here` bytes of a body of
-   `size` have arrived. PG_MORE: incomplete; PG_BAD: a string has no end. */
+/* Reads a Parse, Bind, or Describe and Close of a statement; `here` bytes of a body of `size` have
+   arrived. PG_MORE: incomplete; PG_BAD: a string has no end. */
 enum pg_verdict statement_use_read(uint8_t type, const uint8_t *body, size_t here, size_t size,
 				   struct statement_use *use);
-/* A complete Bind has its parameters and its result in text format. A malformed one does not count
-   as such. */
+/* Whether a complete Bind has its parameters and its result in text format. False for a malformed
+   one. */
 bool statement_bind_is_text(const uint8_t *body, size_t size);
-/* The bytes are the part of a Parse after the name, and nothing else. */
+/* Whether the bytes are exactly the part of a Parse after the name. */
 bool statement_body_is_sound(const uint8_t *body, size_t size);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* ---- names ---- */
 
-/* xmin and similar columns. */
+/* Whether the name is of a system column, such as xmin. */
 static bool is_system_column(const struct lex_token *t)
 {
 	return t->text_size == 4 && (begins(t, "xm") || begins(t, "cm")) &&
@@ -38,7 +38,7 @@ bool reader_take_path(struct query_reader *r, struct lex_token first, struct rea
 	return true;
 }
 
-/* The parenthesis of a call follows. */
+/* Takes the call of a function, at its parenthesis. */
 bool reader_take_call(struct query_reader *r, const struct read_path *p, enum expects then)
 {
 	const struct lex_token *name = &p->parts[p->count - 1];
@@ -85,7 +85,7 @@ static bool take_modifiers(struct query_reader *r)
 	return take_mark(r, ')');
 }
 
-/* A type that begins with this token. */
+/* Takes a type, of which this is the first token. */
 static bool take_type(struct query_reader *r, struct lex_token first)
 {
 	struct read_path p;

@@ -1,12 +1,12 @@
 /*
- * Texts that only read (read_text.c), reduced to what their verdict depends on.
+ * Texts that only read (read_text.c), reduced to the parts that their verdict depends on.
  *
  * A verdict depends on the tokens of a text without its literals, and on the catalogue's answer
- * about its names. So texts that differ in their literals share a verdict (read_text_mask()), and
- * the verdicts of all texts hold as long as the catalogue gives the same answer about all of their
- * names at once: each part of the question is "there is no such object with one of these names", so
- * the question about the union of the names is true if and only if the question about each text is
- * true.
+ * about its names. Therefore texts share a verdict if they differ only in literals
+ * (read_text_mask()), and the verdicts of all texts hold as long as the catalogue gives the same
+ * answer about all of their names at once: each part of the question is "there is no such object
+ * with one of these names", so the question about the union of the names is true if and only if the
+ * question about each text is true.
  *
  * Invariant: in a set, a name of kind READ_NAME_SCHEMA is followed by the relation that it belongs
  * to, as in struct read_names.

@@ -28,8 +28,8 @@
 #define IS_ONE(value, list) value EQUALS "ANY('{" list "}'::pg_catalog.\"char\"[])"
 #define IS_NONE(value, list) value EQUALS_NOT "ALL('{" list "}'::pg_catalog.\"char\"[])"
 #define OF_USER(row) row ".oid OPERATOR(pg_catalog.>=) '16384'::pg_catalog.oid"
-/* The language is neither internal nor C, or the function is volatile; or the same of a function of
-   the aggregate. */
+/* SQL: true if the language of the function is neither internal nor C, or the function is volatile;
+   or if this is true of a function of the aggregate. */
 #define UNKNOWN(function) \
 	function ".provolatile" EQUALS "'v' OR " function ".prolang" EQUALS_NOT \
 		 "ALL('{12,13}'::pg_catalog.oid[])"

@@ -85,9 +85,9 @@ static inline bool close_frame(struct query_reader *r)
 	return r->top-- > r->frames;
 }
 
-/* Makes the verdict no for a token that may mean something else: U&"a" and U&'a'; $$a$$;
-   backslashes in strings without E; characters that are not ASCII in words, and in strings with
-   escapes, because a part of such a character may look like a backslash. */
+/* Makes the verdict no if the token may mean something else: U&"a" and U&'a'; $$a$$; backslashes in
+   strings without E; characters that are not ASCII in words, and in strings with escapes, because a
+   part of such a character may look like a backslash. */
 static inline void reader_check(struct query_reader *r, const struct lex_token *t)
 {
 	bool is_checked = t->kind == LEX_WORD || (t->kind == LEX_STRING && *t->at != '\'');
@@ -171,7 +171,7 @@ static inline bool begin_clause(struct query_reader *r, enum clause clause, enum
 	return expect(r, expects);
 }
 
-/* A name that can be reported. reader_next() checks words. */
+/* Whether the token is a name that can be reported. reader_next() checks words. */
 static inline bool is_plain(const struct lex_token *t)
 {
 	for (size_t i = 0; t->kind == LEX_QUOTED_WORD && i < t->text_size; i++)

@@ -48,7 +48,7 @@ static bool take_fetch(struct query_reader *r)
 	       begin_clause(r, CLAUSE_OTHER, EXPECTS_JOIN);
 }
 
-/* A word that begins a clause of a query. */
+/* Takes the first word of a clause of a query. */
 bool reader_take_clause(struct query_reader *r, enum word word)
 {
 	/* ((SELECT 1) UNION SELECT 2), and the same in FROM */
@@ -322,7 +322,7 @@ static bool read_text_step(struct query_reader *r, const struct lex_token *t)
 	}
 }
 
-/* The text may end here. */
+/* Whether the text may end here. */
 static bool read_text_is_complete(const struct query_reader *r)
 {
 	static const uint32_t ends = 1u << EXPECTS_END_OF_VALUES | 1u << EXPECTS_OPERATOR |

@@ -12,7 +12,7 @@
 
 #include "sql/sql_lex.h"
 
-/* bytes after the name of a function that are read, so that the cost of a text is linear */
+/* bytes that are read after the name of a function, so that the cost of a text is linear */
 #define WINDOW 256
 
 /* ---- BEGIN ---- */
@@ -104,7 +104,7 @@ static bool copies_to_client(struct sql_lexer l)
 	return false;
 }
 
-/* The first word, which is stored, allows a standby. */
+/* Whether the first word, which is stored, allows a standby. */
 static bool begins_suitably(struct sql_lexer l, struct lex_token *first)
 {
 	static const char *const reads[] = { "select", "with",	  "values",
@@ -158,7 +158,7 @@ static bool skip_to_call(struct sql_lexer *after)
 	return lex_is_mark(&t, '(') || (t.kind == LEX_END && after->is_cut);
 }
 
-/* After current_setting: the parameter is not one of the server. */
+/* After current_setting: whether the parameter is the session's and not the server's. */
 static bool reads_own_setting(struct sql_lexer after)
 {
 	struct lex_token name;
@@ -170,8 +170,8 @@ static bool reads_own_setting(struct sql_lexer after)
 	       memchr(name.text, '.', name.text_size);
 }
 
-/* The word, which ends where `after` begins, refers to something that the primary must answer or
-   do. */
+/* Whether the word, which ends where `after` begins, refers to something that the primary must
+   answer or do, such as pg_locks. */
 static bool belongs_to_primary(const char *word, size_t size, struct sql_lexer after)
 {
 	static const char *const words[] = { "nextval",
@@ -222,7 +222,7 @@ static bool belongs_to_primary(const char *word, size_t size, struct sql_lexer a
 	       (has(word, size, "advisory") || has(word, size, "dblink"));
 }
 
-/* A word of SET or DECLARE that is not for a standby. */
+/* Whether the word of a SET or DECLARE is not for a standby. */
 static bool changes_transaction(const char *word, size_t size)
 {
 	return lex_equal(word, size, "write") || lex_equal(word, size, "serializable") ||
@@ -255,7 +255,7 @@ bool read_transaction_suits_standby(const uint8_t *text, size_t size)
 
 /* ---- later statements ---- */
 
-/* A function that locks, or changes, the server that executes it. */
+/* Whether the function acts on its server: it locks, or changes, something there. */
 static bool affects_server(const char *word, size_t size)
 {
 	static const char *const names[] = {

@@ -48,7 +48,8 @@ static void to_lower(char *to, const char *from, size_t size)
 		to[i] = from[i] >= 'A' && from[i] <= 'Z' ? (char)(from[i] | 0x20) : from[i];
 }
 
-/* The word, which has no other bytes than letters, digits and '_', is the keyword of this size. */
+/* Whether the word, which has no other bytes than letters, digits and '_', is the keyword of this
+   size. */
 static ALWAYS_INLINE bool is_keyword(const char *word, const char *keyword, size_t size)
 {
 	for (size_t i = 1; i < size; i++)

@@ -77,9 +77,9 @@ struct read_path {
 };
 
 enum word word_of(const struct lex_token *t);
-/* The keyword may also be the name of a column or table. */
+/* Whether the keyword may also be the name of a column or table. */
 bool word_may_be_name(enum word word);
-/* A built-in function with this name, of at most READ_NAME_MOST bytes, only reads:
+/* Whether the built-in function with this name, of at most READ_NAME_MOST bytes, only reads:
    tbl/read_functions.tbl. */
 bool word_is_read_function(const struct lex_token *t);
 /* `list`, a value of read_functions or NULL, has the name, with its schema if there is one. */

@@ -3,8 +3,7 @@
  * $1.
  *
  * Only this shape is read, token by token; comments, other casts and a second argument make it
- * another text. The words are those of PostgreSQL's grammar: letters in any case, blanks between
- * tokens.
+ * another text. The words follow PostgreSQL's grammar: letters in any case, blanks between tokens.
  */
 #include "sql/signal_text.h"
 

@@ -28,9 +28,9 @@
  * in their names, which are not parameters of the server itself, and the parameters in a table
  * below are harmless.
  *
- * A text that is not plain may change both. A plain name is ASCII: in every client_encoding a byte
- * of ASCII that is a part of a longer character follows a byte that is not ASCII. Comments and
- * semicolons are skipped at the beginning of a Parse only, where programs put comments.
+ * Any other text may change both. A plain name is ASCII: in every client_encoding, when a byte of
+ * ASCII is a part of a longer character, it follows a byte beyond ASCII. Comments and semicolons
+ * are skipped at the beginning of a Parse only, where programs put comments.
  */
 #define PLAIN (BYTE_IN_WORD | BYTE_DOLLAR)
 #define PLAIN_WITH_DOTS (PLAIN | BYTE_DOT)
@@ -128,12 +128,12 @@ static bool names_harmless(struct sql_lexer l)
 		name = take_after_blanks(&l, PLAIN_WITH_DOTS);
 	if (lex_is(&name, "time"))
 		return true;
-	/* after a quote or a byte that is not ASCII the name continues */
+	/* after a quote or a byte beyond ASCII the name continues */
 	return is_harmless(&name) &&
 	       (l.at == l.end || is_at_blank(&l) || *l.at == '=' || *l.at == ';');
 }
 
-/* After RESET or SET SESSION: the name is plain, and no name of a role. */
+/* After RESET or SET SESSION: whether the name is plain, and not the name of a role. */
 static bool names_no_role(struct sql_lexer l)
 {
 	static const char *const names[] = { "role", "session_authorization", "session",
@@ -283,8 +283,8 @@ bool meaning_is_configured(const uint8_t *text, size_t size)
  * documentation).
  *
  * Two searches: a quick one for words, which nearly every text passes without a match, and a reader
- * of statements. The reader knows a statement by its first word. A text that the reader does not
- * understand has no names: the text goes to the server unchanged, and the server reports an unknown
+ * of statements. The reader knows a statement by its first word. If the reader does not understand
+ * a text, the text has no names: it goes to the server unchanged, and the server reports an unknown
  * statement.
  *
  * U&"..." is not read as a name.

@@ -2,9 +2,9 @@
  * Where an SQL text may run code, by its tokens.
  *
  * A text is not parsed. The walk follows the tokens of PostgreSQL's scanner (sql_lex.c) and keeps
- * only the name that is being read, with its qualifiers, and what is expected of it. Therefore it
- * reports too much, such as the columns of INSERT INTO t (a, b) as a call of t, and never too
- * little. If it is uncertain where a token ends, the text is unproven.
+ * only the name that is being read, with its qualifiers, and the expected kind of the name.
+ * Therefore it reports too much, such as the columns of INSERT INTO t (a, b) as a call of t, and
+ * never too little. If it is uncertain where a token ends, the text is unproven.
  *
  *	SELECT lower(t.name)::text FROM t
  *		CALL lower, COLUMN name, TYPE text
@@ -13,7 +13,7 @@
 
 #include "base/inline.h"
 
-/* What the next name is. */
+/* The kind of the next name. */
 enum name_is { NAME_IS_PLAIN, NAME_IS_TYPE, NAME_IS_COLLATION, NAME_IS_METHOD };
 
 struct walker {
@@ -56,7 +56,7 @@ static void end_part(struct walker *w)
 		report_use(w, SQL_USE_COLUMN, &w->name);
 }
 
-/* The name is no call. */
+/* The name ends, and is not a call. */
 static ALWAYS_INLINE void end_name(struct walker *w)
 {
 	static const enum sql_use_kind kinds[] = { [NAME_IS_TYPE] = SQL_USE_TYPE,
@@ -74,7 +74,7 @@ static ALWAYS_INLINE void end_name(struct walker *w)
 	w->is_of_value = w->is_qualified = false;
 }
 
-/* The last part is the schema of the next one. */
+/* Whether the last part, which is the schema of the next one, is pg_catalog. */
 static bool is_catalog(const struct lex_token *t)
 {
 	return (t->kind == LEX_WORD && lex_equal(t->text, t->text_size, "pg_catalog")) ||
@@ -208,7 +208,7 @@ static ALWAYS_INLINE struct lex_token scan(struct sql_lexer *l)
 
 		while (at < end && (p = lex_bytes[(uint8_t)*at]) & (BYTE_IN_WORD | BYTE_DOLLAR))
 			at++;
-		/* the prefix of a string, or a byte that is not ASCII */
+		/* the prefix of a string, or a byte beyond ASCII */
 		if (!(p & BYTE_NOT_ASCII) &&
 		    (at == end || (*at != '\'' && *at != '&' && *at != '?'))) {
 			l->at = at;

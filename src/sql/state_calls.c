@@ -6,22 +6,21 @@
  * PostgreSQL (gram.y) runs code has a rule here. KNOWN means: a function of PostgreSQL
  * (tbl/builtin.tbl) without a schema or in pg_catalog, or a function of the catalogue as it was
  * read (state_functions.c), whose effects count wherever its name is a word of the text. CATALOGUE
- * means: the effects of the functions behind it count for each text, or for each text that writes,
- * and are read with the catalogue. Nothing in a text proves what another connection has put into
- * the catalogue since the last reading: when a reading finds a change, all servers of the database
+ * means: the effects of the called functions count for each text, or for each text that writes, and
+ * are read with the catalogue. A text proves nothing about changes of the catalogue by other
+ * connections since the last reading: when a reading finds a change, all servers of the database
  * are reset before their next client (state/session_functions.c; doc/sessions.md, Limits).
  *
  * Each item is a way to run code; the indented lines are its rule.
  *
  * - f(x), f(DISTINCT x ORDER BY y), f(VARIADIC x), f() WITHIN GROUP, FILTER, OVER; f() in
  *   FROM, ROWS FROM (); CALL f(); EXECUTE FUNCTION f()
- *	KNOWN. A comment may precede the parenthesis. Quotes and schemas count. A name that
- *	cannot be read (U&"", quotes with other bytes) is not known.
+ *	KNOWN. A comment may precede the parenthesis. Quotes and schemas count. An unreadable name
+ *	(U&"", quotes with other bytes) is not known.
  * - keyword(x): CAST, COALESCE, EXTRACT, TRIM, TREAT, XMLELEMENT, JSON_VALUE,
  *   COLLATION FOR ...
- *	Keywords that cannot be names of functions call functions of PostgreSQL only. A
- *	keyword that can be one counts where only a keyword is possible: GROUP BY (, JOIN (,
- *	SET (.
+ *	Keywords that cannot be names of functions call functions of PostgreSQL only. If a name can
+ *	be a keyword, it is one where only a keyword is possible: GROUP BY (, JOIN (, SET (.
  * - Words for functions and operators: AT TIME ZONE, LIKE, SIMILAR TO, OVERLAPS, IN,
  *   BETWEEN, IS DISTINCT FROM, CASE x WHEN, NULLIF, JOIN USING, CURRENT_DATE
  *	Functions of pg_catalog; operators as below.
@@ -138,7 +137,8 @@ static bool is_word_of(const struct lex_token *t, const char *const *words)
 
 /* ---- keywords ---- */
 
-/* An expression may begin after the token: a word there with a parenthesis may be a function. */
+/* Whether an expression may begin after the token, so that a word there with a parenthesis may be a
+   function. */
 static bool introduces_operand(const struct lex_token *t)
 {
 	static const char *const words[] = {
@@ -159,7 +159,8 @@ static bool introduces_operand(const struct lex_token *t)
 	       (t->kind == LEX_MARK && *t->at != ')' && *t->at != ']') || is_word_of(t, words);
 }
 
-/* The name with a parenthesis is a keyword here, although it can be the name of a function, too. */
+/* Whether the name with a parenthesis is a keyword here, although it can be the name of a function,
+   too. */
 static bool is_keyword_here(const struct sql_use *use)
 {
 	static const char *const after_operand[] = { "by",	 "filter", "ilike", "join",
@@ -210,7 +211,8 @@ static bool field_is_known(const struct judge *j, const struct sql_use *use)
 	       (is_builtin(name, size, false) || (j->known && j->known(j->context, name, size)));
 }
 
-/* PostgreSQL has a function with one argument and this name that runs a text. */
+/* Whether PostgreSQL has no function with this name and one argument that runs a text, so that
+   t.name cannot be its call. */
 static bool column_is_known(const struct lex_token *t)
 {
 	return t->kind != LEX_ESCAPED_WORD &&
@@ -249,11 +251,11 @@ static void judge_use(void *context, const struct sql_use *use)
 /*
  * Most texts with a parenthesis are proven without a walk. A plain text has no comment and no value
  * before a dot, so each call is a name and a parenthesis with blanks between them at most, and a
- * search for parentheses finds them all. Parentheses in strings count, too: where strings end does
- * not matter.
+ * search for parentheses finds them all. Parentheses in strings count, too, so that the ends of
+ * strings do not matter.
  */
 
-/* The name before the parenthesis follows the keyword INTO. */
+/* Whether the name before the parenthesis follows the keyword INTO. */
 static bool is_after_into(const char *at, const char *begin)
 {
 	const char *end = at;
@@ -288,7 +290,7 @@ static bool is_plain_call(const struct judge *j, const char *at, const char *beg
 			  (start[-1] == '.' ||
 			   (start - begin > 1 && lex_bytes[(uint8_t)start[-2]] & BYTE_NOT_ASCII))))
 		return false;
-	/* a blank may stand between the dot and the name */
+	/* a blank may be between the dot and the name */
 	for (at = start; at > begin && lex_is_blank(at[-1]);)
 		at--;
 	if (at > begin && at[-1] == '.')

@@ -4,14 +4,14 @@
  *	CREATE FUNCTION use_tenant(t text) ... AS $$ SELECT set_config('app.tenant', t, false) $$
  *	SELECT use_tenant('7')
  *
- * The text of the client has no word of session state in it, and the command tag is SELECT. So the
- * sources of functions are read from the catalogue (pg_proc), like the texts of clients
- * (state_text.c), and the names of functions with such words become words of session state. A
- * function that cannot be read, because it is in another language than SQL and PL/pgSQL or has
+ * The text of the client has no word of session state in it, and the command tag is SELECT.
+ * Therefore the sources of functions are read from the catalogue (pg_proc), like the texts of
+ * clients (state_text.c), and the names of functions with such words become words of session state.
+ * If a function cannot be read, because it is in another language than SQL and PL/pgSQL or has
  * EXECUTE in its source, may have any effect (TEXT_ANY_EFFECT). A function, a view or an aggregate
- * that calls a function has its effects, too. Functions that triggers, defaults, constraints and
- * indexes call count for each text that may write; functions that policies, domains, operators and
- * casts call count for each text.
+ * has the effects of the functions that it calls, too. Functions that triggers, defaults,
+ * constraints and indexes call count for each text that may write; functions that policies,
+ * domains, operators and casts call count for each text.
  *
  * Most functions in C of the extensions below have no effect. The code of other functions in C is
  * unknown: texts with their names are unproven. Operators, casts and types with such functions are
@@ -61,7 +61,7 @@ struct state_function {
 	struct bytes callers;		/* pointers to its callers, until close_callers() */
 	const struct state_function *last_caller;	/* the last of the callers */
 	struct state_function *next;	/* in the queue */
-	struct state_names names;	/* of parameters with a dot that it sets */
+	struct state_names names;	/* the parameters with a dot that it sets */
 	size_t size;
 	/* longer; not flexible, because struct state_functions has members of this type. In lower
 	   case; the longest word of a quoted name */
@@ -102,14 +102,14 @@ struct state_functions {
 /* ---- queries ---- */
 
 /* Sets statement_timeout to 0.5 s and search_path until the end of this Query. The first statement
-   ends the client's timeout, and the third statement is the first one with the new timeout. The
-   result has two columns, so that state_functions_row() ignores it. */
+   ends the client's timeout, and the third statement begins with the new timeout. The result has
+   two columns, so that state_functions_row() ignores it. */
 static const char bounds[] = "SELECT "
 			     "pg_catalog.set_config('statement_timeout','0',true),pg_catalog.set_"
 			     "config('search_path','pg_catalog,pg_temp',true);SELECT "
 			     "set_config('statement_timeout','500',true),1;";
-/* A timeout after the last check for interrupts of a statement ends the next statement. That one
-   belongs to this Query, not to a client. */
+/* A timeout after the last check for interrupts of a statement ends the next statement. Here the
+   next statement belongs to this Query, not to a client. */
 static const char end_of_timeout[] = "SELECT set_config('statement_timeout','0',true),1;SELECT 1,1";
 
 /* Excluded are objects of temporary schemas, and objects of PostgreSQL itself. */
@@ -438,7 +438,7 @@ static bool functions_read_is_one_of(const char *at, size_t size, const char *co
 	return false;
 }
 
-/* The word at `at` begins a statement: a SET that is not part of an UPDATE. `before` is the
+/* Whether the word at `at` begins a statement, and is not the SET of an UPDATE. `before` is the
    previous word. */
 static bool functions_read_begins_statement(const char *begin, const char *at, const char *before,
 					    size_t before_size)
@@ -677,7 +677,8 @@ void state_functions_row(struct state_functions *f, const struct pg_frame *frame
 		f->failed |= f->oids.failed;
 		f->are_oids_sorted = false;
 	} else if (has_flag(&c[0], 'e')) {
-		/* a function that was created in the meantime changes the next fingerprint */
+		/* unknown if the function was created in the meantime: then it changes the next
+		   fingerprint */
 		struct state_function *called = find_oid(f, &c[2]);
 		struct state_function *from = has_flag(&c[3], 'w')   ? &f->writes
 					      : has_flag(&c[3], 'r') ? &f->reads

@@ -2,8 +2,8 @@
  * Effects of SQL texts on the state of the session.
  *
  * The command tag SET says that a parameter was set, but not which one. Parameters that the server
- * knows are in its view pg_settings. Parameters with a dot that no extension has defined
- * ("Customized Options") are in no view: to ask for their values, pgweir must know their names.
+ * knows are in its view pg_settings. Parameters with a dot are in no view unless an extension has
+ * defined them ("Customized Options"): to ask for their values, pgweir must know their names.
  * Therefore the names are read from the texts of clients:
  *
  *	SET [ SESSION ] name ...	RESET name	set_config('name', value, false)
@@ -21,12 +21,12 @@
  *
  *	SELECT $$it's$$; SELECT set_config('app.tenant', '7', false)
  *
- * Only the WINDOW bytes after a word that was found are read by the rules of SQL.
+ * Only the WINDOW bytes after a found word are read by the rules of SQL.
  *
- * A name that PostgreSQL accepts and that pgweir cannot ask for counts as unknown: with '$' or
- * bytes that are not ASCII, with a part that PostgreSQL truncates, with a reserved prefix, or too
- * long. A text with an escaped identifier counts as setting an unknown parameter, because the
- * identifier may be any of the words:
+ * Some names are accepted by PostgreSQL, but pgweir cannot ask for them, and they count as unknown:
+ * names with '$' or bytes beyond ASCII, with a truncated part, with a reserved prefix, or too long.
+ * A text with an escaped identifier counts as setting an unknown parameter, because the identifier
+ * may be any of the words:
  *
  *	SELECT U&"set\005fconfig"('app.tenant', '7', false)
  */
@@ -93,8 +93,7 @@ static bool may_be_accepted(const char *name)
 	return !begins;
 }
 
-/* Names without a dot are parameters of the server. The server cannot be asked for the one called
-   seed. */
+/* Names without a dot are parameters of the server. It can be asked for all of them but seed. */
 static void report_name(struct reading *x, struct name *n)
 {
 	bool is_too_long = n->size > PARAMS_NAME_LONGEST;
@@ -112,8 +111,8 @@ static void report_name(struct reading *x, struct name *n)
 	}
 }
 
-/* Returns the next token without taking it. A name may follow a comment that is longer than the
-   window. */
+/* Returns the next token without taking it. A name may follow a comment, which may be longer than
+   the window. */
 static struct lex_token state_text_peek(struct reading *x)
 {
 	struct sql_lexer ahead = x->lexer;
@@ -160,8 +159,8 @@ static void read_name(struct reading *x)
 }
 
 /* After the parenthesis of a call: the last argument is the word true, and nothing in the call
-   makes the ends of its strings uncertain, neither a backslash nor a dollar quote. False also for a
-   call that is too long. */
+   makes the ends of its strings uncertain, neither a backslash nor a dollar quote. False also if
+   the call is too long. */
 static bool call_is_local(struct sql_lexer l)
 {
 	struct sql_lexer call = l;
@@ -625,7 +624,7 @@ static NEVER_INLINE bool block_tells(const uint8_t *at, uint8_t selects)
 }
 
 /* A dot follows a value (a parenthesis, a bracket, a parameter), or a name that begins with "ts"
-   follows the dot (ts_stat); or blanks or a comment stand beside the dot. */
+   follows the dot (ts_stat); or blanks or a comment are next to the dot. */
 static bool has_telling_dot(const char *text, const char *end)
 {
 	for (const char *dot = text; (dot = memchr(dot, '.', (size_t)(end - dot))) != NULL; dot++) {

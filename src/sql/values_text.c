@@ -23,7 +23,7 @@ static bool is_function(const struct lex_token *t, const char *name)
 				   memcmp(t->text, name, t->text_size) == 0);
 }
 
-/* Reads a name that may follow "pg_catalog."; *at is its first byte. */
+/* Reads a name, which "pg_catalog." may precede; *at is its first byte. */
 static struct lex_token read_function(struct sql_lexer *l, const char **at)
 {
 	struct lex_token name = lex_next(l), dot;
