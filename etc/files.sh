@@ -11,12 +11,40 @@ list() { # NAME find-expression...: one make variable
 	printf '\n\n'
 }
 
-link_with() { # NAME: programs of the sources that are listed on standard input
-	LC_ALL=C sort | while read -r file; do
-		name=$(printf %s "${file%.c}" | tr / _)
-		printf '%s_LDADD = $(%s_LINK_WITH)\n%s_LDFLAGS = $(%s_LINK)\n' "$name" "$1" "$name" "$1"
+link_with() { # PROGRAM KIND
+	name=$(printf %s "$1" | tr / _)
+	printf '%s_LDADD = $(%s_LINK_WITH)\n%s_LDFLAGS = $(%s_LINK)\n\n' "$name" "$2" "$name" "$2"
+}
+
+kind_of() { # FILE...: what unit tests of these files are linked with
+	if grep -qF '#include "whole.h"' "$@"; then echo WHOLE; else echo UNIT; fi
+}
+
+# The files of a room are one program, test/unit/ROOM/tests. The name of a file is a link to it, which runs this file only. A file that ends with
+# UNIT_ALONE is a program of its own.
+unit_programs() {
+	programs=
+	links=
+	for room in $(find test/unit -mindepth 1 -maxdepth 1 -type d | LC_ALL=C sort); do
+		parts=
+		here=
+		for file in $(find "$room" -name '*.c' | LC_ALL=C sort); do
+			if grep -qx UNIT_ALONE "$file"; then
+				programs="$programs ${file%.c}"
+				link_with "${file%.c}" "$(kind_of "$file")"
+				continue
+			fi
+			parts="$parts $file"
+			[ "${file#"$room/test_"}" = "$file" ] || here="$here ${file%.c}"
+		done
+		printf '%s_SOURCES =%s\n' "$(printf %s "$room/tests" | tr / _)" "$parts"
+		# shellcheck disable=SC2086
+		link_with "$room/tests" "$(kind_of $parts)"
+		printf '%s: %s/tests$(EXEEXT)\n\t$(AM_V_at)ln -sf tests $@\n\n' "${here# }" "$room"
+		programs="$programs $room/tests"
+		links="$links$here"
 	done
-	printf '\n'
+	printf 'files_unit =%s\n\nfiles_unit_links =%s\n\n' "$programs" "$links"
 }
 
 output=$1
@@ -25,11 +53,10 @@ mkdir -p "$(dirname "$output")"
 	echo "# Made by etc/files.sh."
 	list files_library src ! -path 'src/main/main.c' ! -path 'src/web/page_data.c' -name '*.c'
 	list files_headers include src '(' -name '*.h' -o -name '*.tbl' ')'
-	list files_unit test/unit -name 'test_*.c' | sed 's/\.c\( \\\)*$/\1/'
+	unit_programs
 	list files_sim test/sim -name '*.[ch]'
 	list files_fuzz test/fuzz -name 'fuzz_*.c' | sed 's/\.c\( \\\)*$/\1/'
-	find test/fuzz -name 'fuzz_*.c' | link_with FUZZ
-	grep -rlF '#include "whole.h"' test/unit --include='test_*.c' | link_with WHOLE
+	for file in $(find test/fuzz -name 'fuzz_*.c' | LC_ALL=C sort); do link_with "${file%.c}" FUZZ; done
 	list files_man doc -name '*.[1-9]'
 	list files_doc doc -name '*.md'
 	list files_example etc -maxdepth 1 -name '*.ini'

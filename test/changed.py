@@ -4,7 +4,7 @@ Which tests can notice a change: python3 test/changed.py [--since REV] [--second
 The change is the difference of the work tree to REV: to the commit at which the branch left main, or on main itself to the last commit
 (to its parent if the work tree has no change). Prints a line for each test to run, and notes for the reader:
 
-    unit test/unit/relay/test_link      a unit program of a changed room, or a fuzz target that includes a header of the room
+    unit test/unit/relay/tests          the unit tests of a changed room, or a fuzz target that includes a header of the room
     worlds                              some simulated worlds: a source file has changed
     scene wire/test_cancel.py           a file of scenes; the file with the best chance to notice the change comes first
     note ...                            tests that are left out, and why
@@ -86,11 +86,20 @@ def rooms_of(files):
 
 
 def programs_of(rooms):
+    """The programs that etc/files.sh names: of each room one, and one of each file that ends with UNIT_ALONE; and fuzz targets."""
     for room in sorted(rooms):
-        yield from sorted(TOP.glob("test/unit/%s/test_*.c" % room))
+        for path in sorted(TOP.glob("test/unit/%s/test_*.c" % room)):
+            if is_alone(path):
+                yield "test/unit/%s/%s" % (room, path.stem)
+        if (TOP / "test/unit" / room).is_dir():
+            yield "test/unit/%s/tests" % room
     for path in sorted(TOP.glob("test/fuzz/fuzz_*.c")):
         if rooms & set(re.findall(r'#include "(\w+)/', path.read_text(encoding="utf-8"))):
-            yield path
+            yield "test/fuzz/%s" % path.stem
+
+
+def is_alone(path):
+    return "UNIT_ALONE" in path.read_text(encoding="utf-8").splitlines()
 
 
 # --- scenes
@@ -210,8 +219,8 @@ def main():
     rooms = rooms_of(changed)
     programs = list(programs_of(rooms))
     chosen, left = within(rank(changed, base), times_of(options.times), options.seconds * options.workers)
-    for path in programs:
-        print("unit %s" % path.relative_to(TOP).with_suffix(""))
+    for program in programs:
+        print("unit", program)
     if any(path.startswith(("src/", "include/", "test/sim/")) for path in changed):
         print("worlds")
     for scene in chosen:

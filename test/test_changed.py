@@ -56,9 +56,10 @@ def test_a_table_belongs_to_the_rooms_that_include_it():
 
 
 def test_a_room_has_its_unit_tests_and_the_fuzz_targets_that_include_it():
-    programs = {str(path.relative_to(changed.TOP)) for path in changed.programs_of({"patroni"})}
-    assert any(path.startswith("test/unit/patroni/test_") for path in programs)
-    assert any(path.startswith("test/fuzz/fuzz_") for path in programs)
+    programs = list(changed.programs_of({"patroni"}))
+    assert programs[0] == "test/unit/patroni/tests"
+    assert any(path.startswith("test/fuzz/fuzz_") for path in programs[1:])
+    assert {"test/unit/auth/tests", "test/unit/auth/test_client_address"} <= set(changed.programs_of({"auth"}))
 
 
 def test_documents_choose_no_scene():

@@ -223,19 +223,26 @@ static int open_file(const char *path)
 	return fd;
 }
 
-/* A name under which the library can open it, if only until the descriptor is closed. */
-static int open_for_library(const char *path, char name[NAME_MOST])
-{
-	int fd = open_file(path);
+/* A file that the library opens by its name, which is valid until close_for_library(). */
+struct library_file {
+	int fd;
+	char name[NAME_MOST];
+};
 
-	snprintf(name, NAME_MOST, "/proc/self/fd/%d", fd);
-	return fd;
+static const char *name_for_library(struct library_file *file, const char *path)
+{
+	file->fd = -1;
+	if (!box.is_on)
+		return path;
+	file->fd = open_file(path);
+	snprintf(file->name, NAME_MOST, "/proc/self/fd/%d", file->fd);
+	return file->name;
 }
 
-static void close_for_library(int fd)
+static void close_for_library(const struct library_file *file)
 {
-	if (fd >= 0)
-		close(fd);
+	if (file->fd >= 0)
+		close(file->fd);
 }
 
 #define WRAP_READER(reader) \
@@ -243,10 +250,10 @@ static void close_for_library(int fd)
 	int __wrap_##reader(SSL_CTX *ssl, const char *path); \
 	int __wrap_##reader(SSL_CTX *ssl, const char *path) \
 	{ \
-		char name[NAME_MOST]; \
-		int fd = open_for_library(path, name), done = __real_##reader(ssl, name); \
+		struct library_file file; \
+		int done = __real_##reader(ssl, name_for_library(&file, path)); \
 \
-		close_for_library(fd); \
+		close_for_library(&file); \
 		return done; \
 	}
 WRAP_READER(SSL_CTX_use_certificate_chain_file)
@@ -256,10 +263,10 @@ int __real_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type)
 int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type);
 int __wrap_SSL_CTX_use_PrivateKey_file(SSL_CTX *ssl, const char *path, int type)
 {
-	char name[NAME_MOST];
-	int fd = open_for_library(path, name), done = __real_SSL_CTX_use_PrivateKey_file(ssl, name, type);
+	struct library_file file;
+	int done = __real_SSL_CTX_use_PrivateKey_file(ssl, name_for_library(&file, path), type);
 
-	close_for_library(fd);
+	close_for_library(&file);
 	return done;
 }
 
@@ -267,11 +274,10 @@ STACK_OF(X509_NAME) *__real_SSL_load_client_CA_file(const char *path);
 STACK_OF(X509_NAME) *__wrap_SSL_load_client_CA_file(const char *path);
 STACK_OF(X509_NAME) *__wrap_SSL_load_client_CA_file(const char *path)
 {
-	char name[NAME_MOST];
-	int fd = open_for_library(path, name);
-	STACK_OF(X509_NAME) *names = __real_SSL_load_client_CA_file(name);
+	struct library_file file;
+	STACK_OF(X509_NAME) *names = __real_SSL_load_client_CA_file(name_for_library(&file, path));
 
-	close_for_library(fd);
+	close_for_library(&file);
 	return names;
 }
 

@@ -3,7 +3,13 @@
 
 /*
  * The framework of the unit tests. A file defines tests with TEST(name) { ... } and ends with UNIT_MAIN. After a failure, CHECK continues and REQUIRE
- * leaves the test. Each file is a separate program, which prints one line for each test and "N passed, M failed" at the end.
+ * leaves the test.
+ *
+ * The files of a room are one program, test/unit/ROOM/tests, whose main() is in unit.c: it runs each file in a process of its own. The program also
+ * answers to the name of a file (`make test/unit/relay/test_link`), and then runs that file only, in the first process, as a debugger wants it.
+ *
+ * A file that defines a function of the C library or of libpgweir.a in order to replace it ends with UNIT_ALONE, and is a program of its own: in the
+ * program of its room the function would be replaced for all files.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,18 +20,30 @@ struct unit_test {
 	struct unit_test *next;
 };
 
-static struct unit_test *unit_first, **unit_end = &unit_first;
-static int unit_faults;
+/* Failed checks of the test that runs. */
+extern int unit_faults;
+/* Called before main(): a test, what runs before the first test of its file, and the end of the file (__FILE__) whose tests were added since the previous end. */
+void unit_add(struct unit_test *test);
+void unit_add_before(void (*run)(void));
+void unit_end_file(const char *path);
 
 #define TEST(id)                                                                    \
 	static void unit_run_##id(void);                                            \
 	static struct unit_test unit_test_##id = { #id, unit_run_##id, NULL };      \
 	__attribute__((constructor)) static void unit_add_##id(void)                \
 	{                                                                           \
-		*unit_end = &unit_test_##id;                                        \
-		unit_end = &unit_test_##id.next;                                    \
+		unit_add(&unit_test_##id);                                          \
 	}                                                                           \
 	static void unit_run_##id(void)
+
+/* UNIT_BEFORE(name) { ... } runs in the process of its file, before the first test; at most one in each file. */
+#define UNIT_BEFORE(id)                                                             \
+	static void id(void);                                                       \
+	__attribute__((constructor)) static void unit_add_##id(void)                \
+	{                                                                           \
+		unit_add_before(id);                                                \
+	}                                                                           \
+	static void id(void)
 
 #define UNIT_FAIL(...)                                                              \
 	(fprintf(stderr, "%s:%d: ", __FILE__, __LINE__), fprintf(stderr, __VA_ARGS__), \
@@ -63,17 +81,10 @@ static int unit_faults;
 	} while (0)
 
 #define UNIT_MAIN                                                                   \
-	int main(void)                                                              \
+	__attribute__((constructor)) static void unit_add_file(void)                \
 	{                                                                           \
-		int passed = 0, failed = 0;                                         \
-		for (struct unit_test *t = unit_first; t; t = t->next) {            \
-			unit_faults = 0;                                            \
-			t->run();                                                   \
-			printf("%s %s\n", unit_faults ? "FAIL" : "ok", t->name);    \
-			unit_faults ? failed++ : passed++;                          \
-		}                                                                   \
-		printf("%d passed, %d failed\n", passed, failed);                   \
-		return failed ? 1 : 0;                                              \
+		unit_end_file(__FILE__);                                            \
 	}
+#define UNIT_ALONE UNIT_MAIN
 
 #endif

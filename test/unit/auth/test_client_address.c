@@ -361,4 +361,4 @@ TEST(ended_logins_are_skipped)
 	end();
 }
 
-UNIT_MAIN
+UNIT_ALONE

@@ -364,4 +364,4 @@ TEST(keys_are_handed_over)
 	keys_free(&other);
 }
 
-UNIT_MAIN
+UNIT_ALONE

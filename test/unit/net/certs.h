@@ -1,7 +1,9 @@
 #ifndef CERTS_H
 #define CERTS_H
 
-/* Certificates for the tests of TLS. Each program makes new certificates in its own directory. */
+/* Certificates for the tests of TLS. Each file of tests makes new certificates in its own directory. */
+#include "unit.h"
+
 #include <ftw.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -90,10 +92,20 @@ static void cert_free(struct cert *c)
 
 static struct cert ca, other_ca, server, expired, ip_in_name, client, odd_name;
 
-__attribute__((constructor)) static void certs_make(void)
+static void certs_free(void)
+{
+	struct cert *const all[] = { &ca, &other_ca, &server, &expired, &ip_in_name, &client, &odd_name };
+
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		cert_free(all[i]);
+	certs_remove();
+}
+
+UNIT_BEFORE(certs_make)
 {
 	if (!mkdtemp(certs_dir))
 		abort();
+	atexit(certs_free);
 	cert_make(&ca, "ca", "pgweir test CA", -1, NULL, NULL, 10);
 	cert_make(&other_ca, "other", "another CA", -1, NULL, NULL, 10);
 	cert_make(&server, "server", "server.test", -1, "DNS:db.test,DNS:*.wild.test,IP:127.0.0.1,IP:::1", &ca, 10);
@@ -101,15 +113,6 @@ __attribute__((constructor)) static void certs_make(void)
 	cert_make(&ip_in_name, "ip", "127.0.0.1", -1, NULL, &ca, 10);
 	cert_make(&client, "client", "alice", -1, NULL, &ca, 10);
 	cert_make(&odd_name, "odd", "ali\0ce", 6, NULL, &ca, 10);
-}
-
-__attribute__((destructor)) static void certs_free(void)
-{
-	struct cert *const all[] = { &ca, &other_ca, &server, &expired, &ip_in_name, &client, &odd_name };
-
-	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-		cert_free(all[i]);
-	certs_remove();
 }
 
 #endif

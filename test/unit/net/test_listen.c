@@ -468,4 +468,4 @@ TEST(exhausted_descriptors_pause_the_listener)
 	unlink(log_file);
 }
 
-UNIT_MAIN
+UNIT_ALONE

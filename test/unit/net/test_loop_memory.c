@@ -83,4 +83,4 @@ TEST(a_block_that_grows_leaves_the_pool)
 	give(block);
 }
 
-UNIT_MAIN
+UNIT_ALONE

@@ -247,4 +247,4 @@ TEST(a_callback_may_close_and_free_its_stream)
 	tear_down();
 }
 
-UNIT_MAIN
+UNIT_ALONE

@@ -315,4 +315,4 @@ TEST(endless_renegotiation_by_the_server_fails)
 	end();
 }
 
-UNIT_MAIN
+UNIT_ALONE

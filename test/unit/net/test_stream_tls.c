@@ -533,4 +533,4 @@ TEST(names_in_certificates)
 	end();
 }
 
-UNIT_MAIN
+UNIT_ALONE

@@ -58,7 +58,7 @@ static void *memory_resize(void *memory, size_t size)
 	return larger;
 }
 
-__attribute__((constructor)) static void begin(void)
+UNIT_BEFORE(begin)
 {
 	event_set_mem_functions(memory_take, memory_resize, memory_give);
 	signal(SIGPIPE, SIG_IGN);
