@@ -1,15 +1,27 @@
 /*
- * The login of a client: start-up packets (startup.c), TLS, authentication (auth.c), the pool that
- * it joins, and the welcome.
+ * The login of a client: start-up packets (startup.c), TLS (handshake.c), authentication (room
+ * auth), the pool that the client joins, and the welcome.
  *
- * Before its authentication a client may send only small messages (STARTUP_MOST, PASSWORD_MOST),
- * which are read completely; the first unexpected byte ends the connection. Before the
- * authentication the client cannot find out whether a user or a database exists: an unknown one
- * takes the same steps and the same time.
+ * In the order of time, with the steps of tbl/login_step.tbl:
  *
- * The welcome (AuthenticationOk, ParameterStatus..., BackendKeyData, ReadyForQuery) is sent with
- * one call. It contains the parameter values of a real session of the pool; while they are unknown
- * the client waits (WAITING_LOGIN) and the pool opens a server.
+ * 1. client_open() (core/dispatch.c) accepts the connection: PACKET. login_read() reads each
+ *    packet completely, and at most STARTUP_MOST or PASSWORD_MOST bytes, because the client is not
+ *    authenticated; the first unexpected byte ends the connection.
+ * 2. After an SSLRequest the handshake waits for its turn (TLS_HELLO, TLS_TURN, TLS), and the login
+ *    is in PACKET again.
+ * 3. The StartupMessage names user and database. auth_begin() (auth/auth.c) chooses the method. It
+ *    may wait for auth_query (LOOKUP), for the client's proof (PASSWORD, SASL_FIRST, SASL_FINAL),
+ *    and for processes that check it (VERIFY, DERIVE).
+ * 4. A wrong proof ends in REFUSED: the error is sent after a delay (auth/refusal.c).
+ * 5. After a right proof login_proven() checks database, drains and limits: PROVEN. The client
+ *    joins its pool.
+ * 6. login_welcome() sends AuthenticationOk, ParameterStatus..., BackendKeyData and ReadyForQuery
+ *    with one call, and the client is IDLE. The parameters have the values of a real session of the
+ *    pool. While these are unknown, the client waits (WAITING_LOGIN) and the pool opens a server;
+ *    after the login of that server the welcome follows.
+ *
+ * What may be trusted: before 5 nothing that the client has sent. It cannot find out either whether
+ * a user or a database exists: an unknown one takes the same steps and the same time.
  *
  * Some clients get a server before their welcome: for replication, and in session mode with
  * session_link = login. Such a client is authenticated first. Then it waits in the queue of its
