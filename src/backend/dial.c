@@ -2,14 +2,27 @@
  * Opening a server connection, up to the first ReadyForQuery: name, connect, TLS by SSLRequest or
  * direct TLS. The start-up message and the password are in server_login.c.
  *
- * Each address of each host is tried until one works, addresses of a host in their order. The next
- * address is tried if the present one refuses the connection, does not answer in its part of
- * server_connect_timeout, closes the connection, fails in TLS, or says that it is not ready
- * (PostgreSQL starts, stops, or is full). After a final answer (a refused password, no such
- * database) no other address is tried.
+ * In the order of time, with the steps of tbl/dial_step.tbl:
  *
- * A server in state LOGIN waits for one event at a time, and nothing here blocks. tbl/dial_step.tbl
- * has the steps.
+ * 1. The scheduler has decided that the pool needs a server: dial_begin() makes it, in state
+ *    LOGIN. begin_hosts() puts the hosts of the list into an order, and use_host() takes the first
+ *    host that is open and has room in its budget.
+ * 2. find_address() asks for the addresses of the name (NAME), unless the list has an address.
+ * 3. dial_connect_to_next() connects to one address after the other (CONNECT). If none is left, the
+ *    next host follows.
+ * 4. dial_connected() sends SSLRequest (SSL_ANSWER), or begins TLS at once (TLS), or continues
+ *    without TLS, by sslmode and sslnegotiation.
+ * 5. begin_startup() leaves the connection to server_login.c (STARTUP to READY).
+ * 6. After a failure in between dial_give_way() tries the next address (NEXT): if the present one
+ *    refuses the connection, does not answer in its part of server_connect_timeout, closes the
+ *    connection, fails in TLS, or says that it is not ready (PostgreSQL starts, stops, or is
+ *    full). After the last address, or a final answer such as a refused password, the server ends;
+ *    the reap notes the failed login for the pool (server_info_failed()).
+ *
+ * A server in state LOGIN waits for one event at a time, and nothing here blocks.
+ *
+ * Example. The list is a,b, and a refuses connections because it is being restarted. The dial goes
+ * on with b as soon as the refusal arrives, and for server_login_retry later dials begin with b.
  *
  * With load_balance_hosts=round-robin each dial begins with the next host, so that connections are
  * distributed; with disable each dial begins with the host that worked last, and with the next host
