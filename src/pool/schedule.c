@@ -2,6 +2,22 @@
  * The scheduler: once a turn, for each marked pool, match the waiting clients with servers, decide,
  * and carry the verdict out; the callbacks of struct pool_ops act on connections.
  *
+ * In the order of time, for a client with a query:
+ *
+ * 1. Room relay calls pool_want(). If a server is idle and no other client waits, the client gets
+ *    it at once. Otherwise the client joins the end of the queue (WAITING), and the pool is marked.
+ * 2. At the end of the turn pools_schedule_marked() takes each marked pool. schedule_step()
+ *    collects the facts (pool_match(), pool_look()), pool_decide() (decide.c) gives a verdict about
+ *    one server, and the step carries it out: lend, open, test or close a server, or refuse a
+ *    client. This repeats until the verdict is HOLD.
+ * 3. HOLD: the client waits, and pool->held_by is the limit or condition for which it waits, so
+ *    that errors, logs and SHOW can name it.
+ * 4. When a server becomes idle or ends, or a login at a server succeeds or fails, the pool is
+ *    marked again (pool_mark()), and so are pools that wait for a limit of the same database, user
+ *    or host.
+ * 5. pools_maintain() is called in each tick for all that depends on time only, such as
+ *    query_wait_timeout and min_pool_size.
+ *
  * The loop for a pool terminates: lending and refusing remove a client from the queue, testing
  * removes a server from the USED list, replacing and evicting close an idle server, and opening
  * increases the number of servers. If an action had no such effect (no memory, no descriptor), the
