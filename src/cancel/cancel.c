@@ -1,22 +1,31 @@
 /*
  * Cancel requests ("Canceling Requests in Progress").
  *
- * A CancelRequest names a client by the key that pgweir gave the client (cancel_key.c). The state
- * of the client decides:
- * - waiting in the queue: its request is refused here, and no server sees it;
- * - linked, and the server owes answers: a separate connection (the carrier) sends the server's key
- *   to the server;
- * - on the console: a waiting command ends;
- * - a client of a peer of the group: the request is forwarded (peers.c); of a process that was
- *   replaced: sent to that process (predecessors.c);
- * - otherwise there is nothing to cancel.
+ * In the order of time:
  *
- * A request must cancel the right query and no other. The server counts the requests for it
- * (pooled.cancels), and is not lent again before their carriers have ended, because PostgreSQL
- * closes the carrier only after it has sent the signal. If a query ends while a request for it
- * waits, the request is dropped, because it would cancel the next query. If the server executes
- * pgweir's own SET, the request waits for the end of the SET. cancel_abandoned() sends a request of
- * pgweir's own.
+ * 1. A client opens a second connection, the canceller, and sends a CancelRequest with the key that
+ *    pgweir gave it (cancel_key.c). No login precedes it. startup.c calls cancel_request().
+ * 2. The state of the client with this key decides:
+ *     - waiting in the queue: its request is refused here, and no server sees it;
+ *     - linked, and the server owes answers: the server is the target, see 3;
+ *     - on the console: a waiting command ends;
+ *     - unknown here: the request is forwarded to a peer of the group (peers.c), or to a process
+ *       that was replaced (predecessors.c);
+ *     - otherwise there is nothing to cancel.
+ * 3. The target counts the request (pooled.cancels), and the canceller waits in the target's pool
+ *    (WAITING_CANCEL). The scheduler calls cancel_dial(), which opens a connection, the carrier;
+ *    connected() sends the server's key there (ACTIVE_CANCEL). If the server executes pgweir's own
+ *    SET, the request waits for the end of the SET (cancel_release_waiting()).
+ * 4. PostgreSQL closes the carrier after it has sent the signal. Then the canceller ends, and the
+ *    count falls. Until it is 0, the server is not lent again (BEING_CANCELED), because the signal
+ *    could hit the query of the next client.
+ * 5. If the query ends before the carrier is opened, the request is dropped (cancel_query_over()).
+ *
+ * Example. A client of pgweir has the key (1234567890, s1), and its query runs on the process 4711
+ * with the secret s2. psql sends (1234567890, s1) to pgweir, and pgweir sends (4711, s2) to
+ * PostgreSQL.
+ *
+ * cancel_abandoned() sends a request of pgweir's own, for a client that has left its query.
  *
  * A request cancels whatever its target executes when the request arrives, so a few requests have
  * the same effect as many: at most CANCELS_MOST requests are in progress for one server, and
