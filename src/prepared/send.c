@@ -19,6 +19,20 @@
  * Answers of pgweir are local replies in the ledger: they come in order, and an earlier error skips
  * them.
  *
+ * Example, in the order of time. A client prepares s1, and uses it later on another server:
+ *
+ *	the client sends	the server gets			the client gets
+ *	Parse s1 "SELECT $1"	A: Parse PGWEIR_a_12, Describe	ParseComplete of A
+ *	Bind s1, Execute, Sync	A: Bind PGWEIR_a_12, ...	the answers of A
+ *	(the transaction ends, and A serves another client)
+ *	Bind s1, Execute, Sync	B: Parse PGWEIR_b_12,		the answers of B, without
+ *				Bind PGWEIR_b_12, ...		ParseComplete
+ *	Close s1, Sync		B: Sync				CloseComplete of pgweir
+ *
+ * 12 is the number of the statement; a and b stand for the random tags of the two connections. The
+ * Describe is pgweir's own: its answer tells the types (answer.c). If another client prepares the
+ * same text, it shares statement 12, and A or B gets no second Parse.
+ *
  * unnamed.c has the unnamed statement.
  *
  * A text is parsed under the parameters of the session, so clients with equal parameters share the
@@ -238,7 +252,8 @@ static enum verdict parse_named(const struct prepared_request *r, const struct s
 
 /* ---- Bind and Describe with a name ---- */
 
-/* The client uses an unknown name. */
+/* The name stands for no statement. The server gets the message under a name that no statement has,
+   so that its error comes in order. */
 static enum verdict use_missing(const struct prepared_request *r, const struct statement_use *use,
 				struct prepared_name *n, struct statement *st)
 {
