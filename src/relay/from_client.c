@@ -2,11 +2,22 @@
  * The path of bytes from clients to servers, and the rules for both directions (from_server.c has
  * the way back).
  *
- * Input is read into the loop's one buffer and walked frame by frame in place. A frame that need
- * not be understood costs a look at its five header bytes: it is entered in the ledger (towards the
- * server) or crossed off (towards the client), and its bytes are part of a run that goes to the
- * other socket in one call. Bytes are copied only if a socket is full, a header is incomplete, or a
- * client waits for a server; then they are held in a buffer until they can be sent.
+ * In the order of time, for a simple query of a client in transaction mode:
+ *
+ * 1. The client's socket is readable: relay_from_client() reads into the loop's one buffer
+ *    (from_client_round_of()), and walk_client() walks the messages in place.
+ * 2. relay_pass_plain() (message.c) sees a Query. The client has no server, so it asks its pool for
+ *    one. If none is idle, the client waits in the queue, and the bytes are held (peer.held) until
+ *    lend() (core/policy.c) calls relay_from_client() again.
+ * 3. The Query is entered in the server's ledger, and one write sends the bytes to the server.
+ * 4. from_server.c forwards the answer and crosses it off the ledger.
+ * 5. ReadyForQuery says that the transaction is over: release.c returns the server to the pool.
+ *
+ * A frame that need not be understood costs a look at its five header bytes: it is entered in the
+ * ledger (towards the server) or crossed off (towards the client), and its bytes are part of a run
+ * that goes to the other socket in one call. Bytes are copied only if a socket is full, a header is
+ * incomplete, or a client waits for a server; then they are held in a buffer until they can be
+ * sent.
  *
  * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short
  * loop, and they are sent in one call. walk_client_frames examines the others frame by frame

@@ -8,6 +8,18 @@
  * asked after the answer decides: if the host is still the primary, the client gets the answer;
  * otherwise the request is sent to the next primary.
  *
+ * Example, in the order of time. h1 is the primary, and an administrator promotes h2:
+ *
+ * 1. A client sends UPDATE t SET a = 1 to h1. request_keep() keeps the message.
+ * 2. h1 is a standby by now, and answers 25006, "cannot execute UPDATE in a read-only
+ *    transaction". retry_look() holds the error back: hold_answer(). The link ends, and the step
+ *    is AWAITS_VERDICT.
+ * 3. The watchers ask h1 and h2. The answer of h2 is evidence that it is the primary, and
+ *    retry_judge() lets the client wait for a server of h2.
+ * 4. The UPDATE is sent to h2. The client gets the answer of h2, and has only waited longer.
+ *
+ * The errors and failures:
+ *
  *	25006, or 0A000 of recovery	nothing was executed: a standby cannot write. Only as the
  *					whole answer to one request outside a transaction
  *	FATAL 57P01			the statement was rolled back, see below. Only for a request
