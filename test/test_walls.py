@@ -286,8 +286,13 @@ def test_each_name_in_the_document_exists():
     for span in sorted(spans):
         if re.search(r"<|\.\.\.|_X\b|^make |^threads = N$|\bNAME\b", span):
             continue
+        members = re.fullmatch(r"\w+((?:(?:->|\.)\w+)+)", span)
+        if members and "->" + re.sub(r"^(?:->|\.)", "", members[1]) in code:
+            continue
         if re.fullmatch(r"[\w./-]+(?:\.\w+|/\w+)", span) and ("/" in span or re.search(r"\.(?:c|h|tbl|md|py|in|ac)$", span)):
             faults += [] if places_of(span) else [span]
+        elif members and members[1] not in code:
+            faults.append(f"{span}: no such member is used")
         else:
             faults += [f"{span}: {word}" for word in re.findall(r"[A-Za-z_]\w{2,}", span) if word not in words]
     assert not faults, "\n".join(faults)
