@@ -1,13 +1,10 @@
 /*
  * The handover of an online restart (src/handover, net/records.c, pg/ledger.c and others): the records that one process writes and another reads.
  *
- * Input: 'R' and records (a type, the length of the rest as in a message, the body), which a new world takes over; or 'S', a byte of options, a stop
- * position, and a client's messages, for a world that hands over in the middle; or 'M', the same preceded by changes, each a position and the change,
- * to the records of such a world, which a new world then takes over: these records always have the current format. Properties: no record causes harm:
- * a refused record is undone completely, and a complete set can be served and ended; a client that was handed over gets the same bytes as without
- * handover.
- *
- * With FUZZ_RECORDS in the environment, the records of an 'S' are written to standard output as an 'R' input, to make seeds.
+ * Input: 'S', a byte of options, a stop position, and a client's messages, for a world that hands over in the middle; or 'M', the same with changes
+ * before the messages: the records of such a world are changed, and a new world takes them over. No input contains a record, so the records always
+ * have the current layout. Properties: no record causes harm: a refused record is undone completely, and a complete set can be served and ended;
+ * records without a change are accepted; a client that was handed over gets the same bytes as without handover.
  */
 #include "fuzz.h"
 #include "backend.h"
@@ -26,14 +23,14 @@
 
 #define RECORDS_MOST 40
 #define PATIENCE 1000
-#define CHANGE 3			/* bytes of a change: a position of two bytes, and the change */
+#define CHANGE 3			/* bytes of a change: see change_records() */
 #define CHANGES_MOST 8
 
 static const char ini[] =
 	"[databases]\nd = " HOUSE_SERVER "pool_size=1 user=u" HOUSE_SETTINGS "auth_type=any\npool_mode=transaction\n"
 	"max_prepared_statements=2\nadmin_users=admin\n";
 
-/* ---- any records ---- */
+/* ---- taking records over ---- */
 
 /* A descriptor where such a record has one; its other end is an end of the house. */
 static int descriptor_for(struct house *h, uint8_t type)
@@ -65,13 +62,14 @@ static void finish(struct house *h, struct handover **handover)
 	house_settle(h);
 }
 
-static void take_records(struct fuzz_input in)
+/* Returns whether all records were accepted. */
+static bool take_records(struct fuzz_input in)
 {
 	struct conf_problems problems = { .count = 0 };
 	struct handover *handover;
 	struct house h;
 	struct pg_frame f;
-	bool goes_on = true;
+	bool goes_on = true, is_whole;
 
 	house_open(&h, ini);
 	handover = handover_begin(h.world);
@@ -89,26 +87,18 @@ static void take_records(struct fuzz_input in)
 		free(body);
 		in.at += PG_HEADER + f.here;
 	}
-	if (goes_on && handover->is_whole)
+	is_whole = goes_on && handover->is_whole;
+	if (is_whole)
 		finish(&h, &handover);
 	handover_undo(&handover);
 	conf_problems_free(&problems);
 	house_close(&h);
+	return is_whole;
 }
 
 /* ---- records of a world ---- */
 
-static void show(const struct record *r)
-{
-	uint32_t length = (uint32_t)r->size + 4;
-
-	putchar(r->type);
-	for (int shift = 24; shift >= 0; shift -= 8)
-		putchar((int)(length >> shift & 0xff));
-	fwrite(r->body, 1, r->size, stdout);
-}
-
-/* Writes the records that `from` would hand over, in the format of 'R'. */
+/* Writes the records that `from` would hand over: type, length as in a message, body. */
 static void write_records(struct house *from, struct bytes *to)
 {
 	struct handover_counts counts;
@@ -139,7 +129,6 @@ static void hand_over(struct house *from, struct house *to)
 	struct conf_problems problems = { .count = 0 };
 	struct handover_counts counts;
 	struct handover *handover = handover_begin(to->world);
-	bool shows = getenv("FUZZ_RECORDS");
 	struct records *out, *in;
 	struct record record;
 	int fds[2];
@@ -148,12 +137,8 @@ static void hand_over(struct house *from, struct house *to)
 	out = records_new(fds[0]);
 	in = records_new(fds[1]);
 	FUZZ_CHECK(out && in && handover_send(from->world, out, PATIENCE, &counts));
-	if (shows)
-		putchar('R');
 	while (!handover->is_whole) {
 		FUZZ_CHECK(records_next(in, &record, PATIENCE) == RECORDS_OK);
-		if (shows)
-			show(&record);
 		FUZZ_CHECK(handover_take(handover, &record, &problems));
 	}
 	conf_problems_free(&problems);
@@ -223,6 +208,58 @@ static void compare(struct fuzz_input in)
 	bytes_free(&without);
 }
 
+/* Finds the record with this number, modulo the count of readable records. Returns false without any. */
+static bool record_at(const struct bytes *records, size_t number, struct pg_frame *found)
+{
+	struct pg_frame all[RECORDS_MOST];
+	struct pg_frames in = pg_frames_of(records);
+	size_t count = 0;
+
+	while (count < RECORDS_MOST && pg_frames_next(&in, PG_LENGTH_LIMIT, &all[count]) == PG_OK)
+		count++;
+	if (count > 0)
+		*found = all[number % count];
+	return count > 0;
+}
+
+/* `how`: 0 to 63 drop the record, 64 to 127 repeat it, 128 to 191 take as many bytes (modulo 64) from its end, 192 to 255 append as many zeros. */
+static void change_one_record(struct bytes *records, uint8_t number, uint8_t how)
+{
+	struct bytes out = BYTES_EMPTY;
+	struct pg_frame f;
+
+	if (!record_at(records, number, &f))
+		return;
+	const uint8_t *all = bytes_front(records), *begin = f.body - PG_HEADER, *end = f.body + f.size;
+	size_t size = how >= 192 ? f.size + (how & 63) : f.size > (how & 63) ? f.size - (how & 63) : 0;
+
+	bytes_append(&out, all, (size_t)(begin - all));
+	if (how >= 128) {
+		bytes_append_u8(&out, f.type);
+		bytes_append_u32(&out, (uint32_t)size + PG_LENGTH_WORD);
+		bytes_append(&out, f.body, size < f.size ? size : f.size);
+		for (size_t i = f.size; i < size; i++)
+			bytes_append_u8(&out, 0);
+	}
+	for (int i = 0; how >= 64 && how < 128 && i < 2; i++)
+		bytes_append(&out, begin, (size_t)(end - begin));
+	bytes_append(&out, end, bytes_size(records) - (size_t)(end - all));
+	FUZZ_CHECK(!out.failed);
+	bytes_free(records);
+	*records = out;
+}
+
+/* A change is a position of two bytes and the bits that change there; without bits the position is the number of a record and what happens to it. */
+static void change_records(struct bytes *records, const uint8_t *changes, size_t count)
+{
+	for (const uint8_t *one = changes; one < changes + CHANGE * count && bytes_size(records) > 0; one += CHANGE) {
+		if (one[2])
+			bytes_front(records)[(size_t)(one[0] << 8 | one[1]) % bytes_size(records)] ^= one[2];
+		else
+			change_one_record(records, one[0], one[1]);
+	}
+}
+
 /* A world hands over in the middle of its client's messages, the records are changed, and a new world takes them over. */
 static void change(struct fuzz_input in)
 {
@@ -247,24 +284,22 @@ static void change(struct fuzz_input in)
 	if (!handover_refusal(h.world) && handover_is_calm(h.world))
 		write_records(&h, &records);
 	house_close(&h);
-	for (size_t i = 0; i < changes && bytes_size(&records) > 0; i++) {
-		const uint8_t *one = places + CHANGE * i;
+	change_records(&records, places, changes);
+	if (bytes_size(&records) > 0) {
+		bool is_accepted = take_records(fuzz_input_of(bytes_front(&records), bytes_size(&records)));
 
-		bytes_front(&records)[(size_t)(one[0] << 8 | one[1]) % bytes_size(&records)] ^= one[2];
+		FUZZ_CHECK(is_accepted || changes > 0);
 	}
-	if (bytes_size(&records) > 0)
-		take_records(fuzz_input_of(bytes_front(&records), bytes_size(&records)));
 	bytes_free(&records);
 	sandbox_end();
 }
 
-static const struct messages_kit records_kit = { .skip = 1, .parts = messages_of_client };
 static const struct messages_kit client_kit = { .skip = 3, .parts = messages_of_client };
 static const struct messages_kit change_kit = { .skip = 4 + CHANGE * 2, .parts = messages_of_client };
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {
-	const struct messages_kit *kit = size > 0 && data[0] == 'R' ? &records_kit : size > 0 && data[0] == 'M' ? &change_kit : &client_kit;
+	const struct messages_kit *kit = size > 0 && data[0] == 'M' ? &change_kit : &client_kit;
 
 	return messages_mutate(kit, data, size, most, seed);
 }
@@ -281,11 +316,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else if (data[0] == 'M') {
 		in.at++;
 		change(in);
-	} else if (data[0] == 'R') {
-		in.at++;
-		sandbox_begin();
-		take_records(in);
-		sandbox_end();
 	}
 	return 0;
 }
