@@ -26,7 +26,7 @@ static struct unit_file {
 	struct unit_test *first, **end;
 	struct counts counts;
 } files[FILES_MOST];
-static int file_count;			/* complete files; files[file_count] is the one whose tests are being added */
+static int file_count;			/* of complete files; files[file_count] still gets tests */
 
 int unit_faults;
 

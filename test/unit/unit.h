@@ -5,7 +5,7 @@
  * The framework of the unit tests. A file defines tests with TEST(name) { ... } and ends with UNIT_MAIN. After a failure, CHECK continues and REQUIRE
  * leaves the test.
  *
- * The files of a room are one program, test/unit/ROOM/tests, whose main() is in unit.c: it runs each file in a process of its own. The program also
+ * The files of a room are one program, test/unit/ROOM/tests. Its main(), in unit.c, runs each file in a process of its own. The program also
  * answers to the name of a file (`make test/unit/relay/test_link`), and then runs that file only, in the first process, as a debugger wants it.
  *
  * A file that defines a function of the C library or of libpgweir.a in order to replace it ends with UNIT_ALONE, and is a program of its own: in the
@@ -22,7 +22,7 @@ struct unit_test {
 
 /* Failed checks of the test that runs. */
 extern int unit_faults;
-/* Called before main(): a test, what runs before the first test of its file, and the end of the file (__FILE__) whose tests were added since the previous end. */
+/* Called before main(). unit_end_file() names the file (__FILE__) of the tests that were added since its previous call. */
 void unit_add(struct unit_test *test);
 void unit_add_before(void (*run)(void));
 void unit_end_file(const char *path);
