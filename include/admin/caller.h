@@ -86,7 +86,7 @@ struct caller {
 	struct held held;		/* extended.c: prepared statements and portals */
 };
 
-/* The client is ending: nothing may be sent to it. The reap frees the caller. */
+/* Whether the client is ending: then nothing may be sent to it, and the reap frees the caller. */
 static inline bool caller_is_gone(const struct caller *caller)
 {
 	return peer_is_stopped(&caller->client->peer);
