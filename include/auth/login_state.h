@@ -131,7 +131,7 @@ static inline enum close_reason refusal_or(const struct client *c, enum close_re
 {
 	return c->login && c->login->step == LOGIN_REFUSED ? c->login->refusal : otherwise;
 }
-/* The user is not in the user list, and auth_query was asked for it. */
+/* Whether the user is not in the user list, and auth_query was asked for it. */
 static inline bool login_user_was_looked_up(const struct login *l)
 {
 	return l->sought == USER_LOOKED_UP || l->sought == USER_FOUND ||

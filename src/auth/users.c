@@ -40,7 +40,8 @@ static void users_warn(const struct conf *conf, const struct secret_fault *fault
 				 printable_inside(fault->first_user, user, sizeof(user)), what);
 }
 
-/* A SCRAM exchange names one salt and one count before the client proves a secret. */
+/* Whether one login can be compared with both secrets. A SCRAM exchange names one salt and one
+   count before the client proves a secret, so both secrets must have the same ones. */
 static bool are_comparable(const char *one, const char *other)
 {
 	enum secret_kind kinds[] = { secret_kind_of(one), secret_kind_of(other) };
