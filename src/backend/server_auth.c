@@ -439,7 +439,7 @@ static void sasl_step(struct server *s, const uint8_t *data, size_t size)
 	}
 }
 
-/* The server has not asked for a password yet. */
+/* Whether the server may ask for a password now, because it has not asked yet. */
 static bool may_ask(const struct dial *d)
 {
 	return d->step == DIAL_STARTUP || d->step == DIAL_NEGOTIATED;
