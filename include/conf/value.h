@@ -50,8 +50,8 @@ extern const struct value_table setting_table, database_table, user_table, peer_
 
 /* Returns the row of that name or alias, or NULL. */
 const struct value_row *value_find(const struct value_table *table, const char *name);
-/* With this name, in any spelling, and this value a SET may hold a secret: the log must not have
-   the value. */
+/* Whether a SET of this name, in any spelling, to this value may hold a secret, so that the log
+   must not have the value. */
 bool setting_may_be_secret(const char *name, const char *value);
 
 enum value_verdict { VALUE_READ_OK, VALUE_READ_WRONG, VALUE_READ_NO_MEMORY };

@@ -30,7 +30,7 @@ const struct value_row *value_find(const struct value_table *table, const char *
 	return NULL;
 }
 
-/* With a misspelt name it may be the value of any setting. */
+/* With a misspelt name the value may belong to any setting, also to one with a secret. */
 bool setting_may_be_secret(const char *name, const char *value)
 {
 	const char *dot = strrchr(name, '.');
