@@ -80,7 +80,7 @@ struct request {
 	struct read_set names;		/* ASKING: the names in the question */
 };
 
-/* The step of the client's request is one of these: REQUEST_IN(). */
+/* Whether the step of the client's request is one of these: REQUEST_IN(). */
 static inline bool request_step_in(const struct client *c, unsigned steps)
 {
 	return c->request && (1u << c->request->step & steps);
@@ -89,7 +89,7 @@ static inline bool request_holds_begin(const struct client *c)
 {
 	return c->request && c->request->begin_is == BEGIN_HELD;
 }
-/* The transaction of the client's BEGIN is aborted. */
+/* Whether the transaction of the client's BEGIN is aborted. */
 static inline bool request_is_aborted(const struct client *c)
 {
 	return c->request && c->request->is_aborted;
