@@ -45,7 +45,8 @@ static bool stream_may_be_given(const struct stream *s)
 	return s->phase == STREAM_OPEN && !s->ssl && !s->write_failed;
 }
 
-/* Without checking its client and the listener of its pool. */
+/* Whether the server can be handed over, without a look at its client and the listener of its
+   pool. */
 static bool server_itself_may_be_given(const struct server *s)
 {
 	const struct pool_server *p = &s->pooled;
@@ -73,8 +74,8 @@ static bool server_itself_may_be_given(const struct server *s)
 	return false;
 }
 
-/* Without checking the other clients of its pool that must stay or be handed over together with
-   it. */
+/* Whether the client can be handed over, without a look at the other clients of its pool, which may
+   have to stay with it. */
 static bool client_itself_may_be_given(const struct client *c)
 {
 	const struct world *w = c->peer.world;
@@ -340,7 +341,8 @@ static const struct server_task *const tasks[] = {
 };
 #define TASKS (sizeof(tasks) / sizeof(*tasks))
 
-/* The server owes nothing: the new process lends it at once. */
+/* Whether the server only waits for listeners: it owes nothing, and the new process lends it at
+   once. */
 static bool waits_for_listeners(const struct server *s)
 {
 	return s->pooled.state == SERVER_TESTED && s->task == &task_hear;
