@@ -213,7 +213,8 @@ static struct bufferevent *make_secure(struct patroni_client *c)
 	return stream;
 }
 
-/* No machine between pgweir and the address can read the traffic. */
+/* Whether no machine between pgweir and the address can read the traffic, so that a password may be
+   sent without TLS. */
 static bool is_private(const struct conf_url *url, const struct address *address)
 {
 	switch (address->u.any.sa_family) {

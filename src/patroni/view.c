@@ -53,8 +53,8 @@ static bool view_copy_text(char *to, size_t size, const json_t *value)
 	return json_is_string(value) && text_copy(to, size, json_string_value(value));
 }
 
-/* A host from another machine must not lead to a Unix socket of this one, and must be one host of a
-   list. */
+/* Whether the text can be a host of a list. Patroni on another machine must not lead pgweir to a
+   Unix socket of this machine, or to two hosts ("a,b"). */
 static bool is_host(const char *host)
 {
 	static const char allowed[] =
@@ -91,7 +91,8 @@ static enum patroni_role role_of(const char *word)
 										   : PATRONI_OTHER;
 }
 
-/* Since 3.1 the state of a standby is the source of its WAL instead of "running". */
+/* Whether the member is running. Since Patroni 3.1 the state of a running standby is the source of
+   its WAL, "streaming" or "in archive recovery", instead of "running". */
 static bool is_running(const char *state)
 {
 	return strcmp(state, "running") == 0 || strcmp(state, "streaming") == 0 ||
