@@ -66,7 +66,7 @@ static inline enum pg_verdict pg_frame_look(const uint8_t *p, size_t n, uint32_t
 	out->here = after < out->size ? after : out->size;
 	return PG_OK;
 }
-/* The whole body has arrived. */
+/* Whether the whole body has arrived. */
 static inline int pg_frame_is_whole(const struct pg_frame *f) { return f->here == f->size; }
 
 /* The bytes of a peer, from which complete messages are taken one by one: for logins, look-ups and
@@ -97,7 +97,7 @@ static inline enum pg_verdict pg_frames_next(struct pg_frames *in, uint32_t max_
 	return PG_OK;
 }
 
-/* The message at `at`, of which n bytes have arrived, at least a header, is complete. Sets *size to
+/* Whether the message at `at` is complete; n bytes have arrived, at least a header. Sets *size to
    the size of the body. For the fast paths of the relay: three instructions. An incomplete or
    invalid message is read again with pg_frame_look(). */
 static inline int pg_frame_is_here(const uint8_t *at, size_t n, uint32_t *size)

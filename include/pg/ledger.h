@@ -124,12 +124,14 @@ void ledger_check(const struct ledger *ledger);
 /* Enters, with MARK_PREPARED, a message for which the client gets a reply of pgweir: the server
    does not get it. An earlier error skips the entry as it would skip the message. */
 bool ledger_local_reply(struct ledger *ledger);
-/* The oldest entry is a local reply: it is due now. */
+/* Whether the oldest entry is a local reply, which is due now because all answers before it have
+   been sent. */
 static inline bool ledger_local_reply_is_due(const struct ledger *l)
 {
 	return l->used > 0 && ledger_head(l)->kind == LEDGER_LOCAL_REPLY;
 }
-/* The newest entry is one: the server owes no answer after it. The ledger is not empty. */
+/* Whether the newest entry is a local reply, so that the server owes no answer after it. The ledger
+   is not empty. */
 static inline bool ledger_local_reply_is_last(const struct ledger *l)
 {
 	uint32_t last = l->head + l->used - 1;
@@ -138,7 +140,7 @@ static inline bool ledger_local_reply_is_last(const struct ledger *l)
 			   : l->small[last % (sizeof(l->small) / sizeof(l->small[0]))])
 		       .kind == LEDGER_LOCAL_REPLY;
 }
-/* A request sent now is entered. */
+/* Whether a request sent now is entered. */
 static inline bool ledger_enters(const struct ledger *l)
 {
 	return !l->is_particular || !(l->skipping | l->copy_in | l->lost);
@@ -184,31 +186,31 @@ static inline bool ledger_passes(struct ledger *l, uint8_t type)
 	return true;
 }
 
-/* No answer is pending or possible, no batch is open, no COPY is in progress, and the ledger is not
-   lost. */
+/* Whether no answer is pending or possible, no batch is open, no COPY is in progress, and the
+   ledger is not lost: only then can the server go to another client. */
 static inline bool ledger_is_empty(const struct ledger *l)
 {
 	return !l->used && !(l->open | l->is_particular);
 }
-/* All entries are answered, but Syncs of a failed COPY may still be: only the answer to a later
-   message shows. */
+/* Whether all entries are answered, but Syncs of a failed COPY may still be answered: only the
+   answer to a later message shows it. */
 static inline bool ledger_is_in_doubt(const struct ledger *l)
 {
 	return !l->used && !l->open && !l->skipping && !l->copy_in && !l->lost && l->copy_syncs;
 }
-/* Syncs of a failed COPY may still be answered, before the entries. */
+/* Whether Syncs of a failed COPY may still be answered, before the entries. */
 static inline bool ledger_may_surprise(const struct ledger *l) { return l->copy_syncs > 0; }
-/* All entries belong to one batch without a Sync yet, so that an error of one skips all later
-   ones. */
+/* Whether all entries belong to one batch without a Sync yet, so that an error of one skips all
+   later ones. */
 static inline bool ledger_is_one_batch(const struct ledger *l) { return l->counts >> 32 == 0; }
-/* No message that may change parameters has been sent since the last ReadyForQuery, before which
-   the server reports such changes. */
+/* Whether no message that may change parameters has been sent since the last ReadyForQuery. The
+   server reports changes before ReadyForQuery, so the known parameters are the present ones. */
 static inline bool ledger_is_up_to_date(const struct ledger *l)
 {
 	return !l->executed && !l->copy_syncs && ledger_is_one_batch(l);
 }
-/* CopyData, CopyDone or CopyFail of the client may be legal: a COPY is in progress, or an entry may
-   begin one. False: such a message is late, and is dropped. */
+/* Whether CopyData, CopyDone or CopyFail of the client may be legal, because a COPY is in progress,
+   or an entry may begin one. False: such a message is late, and is dropped. */
 bool ledger_may_copy(const struct ledger *ledger);
 /* Whether the last answer was to a statement of a Query, and the Query has not ended yet. */
 static inline bool ledger_is_within_query(const struct ledger *l)
@@ -224,7 +226,7 @@ static inline enum ledger_mark ledger_next_mark(const struct ledger *l)
 {
 	return l->used ? (enum ledger_mark)ledger_head(l)->mark : LEDGER_UNMARKED;
 }
-/* The oldest message is a Query of the client, and ledger_passes() may take its answer. */
+/* Whether the oldest message is a Query of the client, and ledger_passes() may take its answer. */
 static inline bool ledger_answers_query(const struct ledger *l)
 {
 	return l->plain == pg_answers[STAGE_BEGIN][LEDGER_QUERY];

@@ -153,7 +153,7 @@ static inline const struct pg_server_message *pg_server_message(uint8_t type, un
 {
 	return pg_server_messages[type].phases & phases ? &pg_server_messages[type] : NULL;
 }
-/* The byte is a transaction status of ReadyForQuery. */
+/* Whether the byte is a transaction status of ReadyForQuery. */
 static inline bool pg_is_status(uint8_t byte)
 {
 	return byte == 'I' || byte == 'T' || byte == 'E';
@@ -202,17 +202,18 @@ enum pg_tag {
 	TAG_LOAD
 };
 
-/* After the command, a text may have another meaning without an error: $1 of another type. Not
-   CREATE TABLE: it changes only texts that named no table, or a table of another schema, and
-   temporary tables are created in each transaction. */
+/* Whether a text may have another meaning after the command, without an error. Example: ALTER TABLE
+   t ALTER a TYPE text gives $1 in WHERE a = $1 another type. Not CREATE TABLE: it changes only
+   texts that named no table, or a table of another schema, and temporary tables are created in each
+   transaction. */
 static inline bool pg_tag_changes_meaning(enum pg_tag tag)
 {
 	return tag == TAG_ALTER || tag == TAG_ALTER_SESSIONS || tag == TAG_DROP ||
 	       tag == TAG_DEFINE;
 }
 
-/* A message of a server with this type and this size of its body may have a tag of enum pg_tag.
-   `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that concern every link. */
+/* Whether a message of a server with this type and this size of its body may have a tag of enum
+   pg_tag. `sizes`: TAG_ANY_SIZE, or TAG_SIZES for the tags that concern every link. */
 static inline bool pg_tag_may_tell(uint8_t type, uint32_t size, uint64_t sizes)
 {
 	return type == PGS_COMPLETE && size <= TAG_LONGEST && (sizes >> size & 1);
@@ -245,8 +246,8 @@ struct pg_error {
    does not end where the body ends. Never PG_MORE. */
 enum pg_verdict pg_error_read(const uint8_t *body, size_t size, struct pg_error *out);
 
-/* The first n bytes of the body of an ErrorResponse have the severity FATAL or PANIC: the server
-   closes the connection after the message. */
+/* Whether the first n bytes of the body of an ErrorResponse have the severity FATAL or PANIC, so
+   that the server closes the connection after the message. */
 bool pg_error_is_fatal(const uint8_t *body, size_t n);
 
 #endif

@@ -595,7 +595,7 @@ void ledger_pack(struct bytes *out, const struct ledger *l)
 	pack_bool(out, l->lost);
 }
 
-/* The answer to this head can have the stage of the ledger. */
+/* Whether the answer to this head can have the stage of the ledger. */
 static bool stage_fits(const struct ledger *l, const struct ledger_entry *head)
 {
 	if (!head)

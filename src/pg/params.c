@@ -389,7 +389,7 @@ static bool params_is_one_of(const char *name, const char *const *names, size_t 
 	return false;
 }
 
-/* Letters, digits and '_', in parts with dots between them. */
+/* Whether the name consists of letters, digits and '_', in parts with dots between them. */
 static bool has_form(const char *name)
 {
 	bool begins = true;

@@ -350,8 +350,8 @@ static bool skip_extensions(struct scan *s)
 	return true;
 }
 
-/* Printable ASCII without a comma, and not empty (RFC 5802 section 7); scram_take() has removed the
-   comma. */
+/* Whether the text is printable ASCII without a comma, and not empty (RFC 5802 section 7);
+   scram_take() has removed the comma. */
 static bool is_nonce(struct slice s)
 {
 	for (size_t i = 0; i < s.size; i++)
