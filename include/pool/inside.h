@@ -48,12 +48,12 @@ static inline bool server_drop(struct pool_server *server, enum close_reason why
 	return server->state == SERVER_DEAD;
 }
 
-/* The client is a cancel request that waits for a connection, or has one. */
+/* Whether the client is a cancel request, which waits for a connection or has one. */
 static inline bool client_is_canceller(unsigned state)
 {
 	return state == CLIENT_WAITING_CANCEL || state == CLIENT_ACTIVE_CANCEL;
 }
-/* No client, no server, no cancel request. */
+/* Whether the pool has no client, no server and no cancel request. */
 static inline bool pool_is_empty(const struct pool *pool)
 {
 	return pool_clients(pool) == 0 && pool->live == 0 && pool->apart_logins == 0 &&
@@ -61,7 +61,8 @@ static inline bool pool_is_empty(const struct pool *pool)
 	       pool->server_count[SERVER_WATCHING] == 0;
 }
 
-/* Paused by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS: idle servers close. */
+/* Whether the pool is paused by PAUSE, KILL or SHUTDOWN WAIT_FOR_SERVERS, so that idle servers
+   close. */
 static inline bool pool_is_paused(const struct pool *pool)
 {
 	const struct pools *pools = pool->pools;
@@ -69,7 +70,7 @@ static inline bool pool_is_paused(const struct pool *pool)
 	return (pools->paused || pools->draining == POOL_DRAIN_SERVERS || pool->database->paused) &&
 	       !pool->database->is_console;
 }
-/* Paused or suspended: no server is lent. */
+/* Whether the pool is paused or suspended, so that no server is lent. */
 static inline bool pool_is_stopped(const struct pool *pool)
 {
 	return pool_is_paused(pool) || (pool->pools->suspended && !pool->database->is_console);
@@ -106,7 +107,8 @@ static inline bool pool_is_for_internal(const struct pool *pool)
 /* Returns how many servers can still serve a client: servers without a close_reason, with
    `with_logins` also servers that log in. */
 int pool_count_usable(const struct pool *pool, bool with_logins);
-/* The host gives the pool no server, so that the client should use another host. */
+/* Whether the host gives the pool no server at the moment, so that the client should use another
+   host. */
 bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
 
 /* host.c */
@@ -142,7 +144,7 @@ void host_admit(struct host *host);
 #define LOGINS_AT_ONCE 1000	/* server logins of one pool that may be in progress, less one */
 
 /* registry.c */
-/* The database forces the user of this pool on its clients. */
+/* Whether the database forces the user of this pool on its clients (user= of its entry). */
 static inline bool pool_is_forced(const struct pool *pool)
 {
 	const char *forced = pool->database->conf->user;

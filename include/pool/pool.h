@@ -506,7 +506,8 @@ const char *pool_text(const struct pool *pool, char *buf, size_t size);
 #define POOL_TEXT (2 * PRINTABLE_NAME)
 
 /* Effective settings, from the most specific place: see also pool->allowed. */
-/* A client's session state is restored on each server that it gets (session_state = full). */
+/* Whether a client's session state is restored on each server that it gets (session_state =
+   full). */
 static inline bool pool_keeps_state(const struct pool *pool)
 {
 	return pool->allowed.state == STATE_FULL;
@@ -553,8 +554,8 @@ static inline int pool_clients(const struct pool *pool)
 		count += pool->client_count[state];
 	return count;
 }
-/* The servers of the pool were opened for look-ups, no client has logged in to its database, and no
-   login needs a look-up: they can be closed. */
+/* Whether the servers of the pool can be closed, because they were opened for look-ups, no client
+   has logged in to its database, and no login needs a look-up. */
 static inline bool pool_is_unwanted(const struct pool *pool)
 {
 	return pool->database->stray && pool->database->automatic && pool_clients(pool) == 0;

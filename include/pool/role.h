@@ -90,7 +90,7 @@ void roles_note_members(struct roles *roles, const struct role_member *members, 
 void roles_note_addresses(const struct host *name, usec_t now);
 /* The source does not answer: `why`. */
 void roles_note_silence(struct roles *roles, const char *why);
-/* Two addresses of one server. */
+/* Whether both hosts are addresses of one server. */
 static inline bool is_same_server(const struct host *a, const struct host *b)
 {
 	return a->evidence.server_id > 0 && a->evidence.server_id == b->evidence.server_id &&
