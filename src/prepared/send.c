@@ -506,9 +506,9 @@ static enum verdict close_named(const struct prepared_request *r, const struct s
 
 /* ---- messages that a COPY may swallow ---- */
 
-/* If the server executes this Bind or Describe, it uses a statement of another client, unless a
-   Parse of the same statement that the server may execute is earlier in the same batch: if that
-   Parse succeeds, the statement is the client's; else the server skips this message. */
+/* Whether this Bind or Describe, if the server executes it, may use a statement of another client.
+   It does not if a Parse of the same statement is earlier in the same batch: if that Parse
+   succeeds, the statement is the client's; else the server skips this message. */
 static bool uses_foreign_statement(const struct prepared_request *r,
 				   const struct statement_use *use)
 {

@@ -32,7 +32,7 @@ static inline void prepared_gather_flush(const struct prepared_request *r)
 enum verdict prepared_parse_unnamed(const struct prepared_request *request);
 enum verdict prepared_change_unnamed(const struct prepared_request *request);
 enum verdict prepared_use_unnamed(const struct prepared_request *request);
-/* The server has the unnamed statement of the client, or its Parse is in flight. */
+/* Whether the server has the unnamed statement of the client, or its Parse is in flight. */
 static inline bool prepared_server_has_unnamed(const struct client *c, const struct server *s)
 {
 	return s->unnamed_of == c->peer.id && s->prepared->unnamed_number == c->prepared->number;
