@@ -364,8 +364,8 @@ static NEVER_INLINE void read_waiting(struct client *c)
 		peer_come_again(&c->peer);
 }
 
-/* A client without a server is not read while it does not read its answers, so that answers do not
-   accumulate. */
+/* Whether a client without a server must read its answers before it is read again, so that answers
+   do not accumulate. */
 static bool waits_for_own_room(struct client *c)
 {
 	if (c->pooled.link || stream_unsent(&c->peer.stream) == 0)

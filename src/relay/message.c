@@ -169,7 +169,7 @@ static bool text_lacks(const struct client *c, const struct pg_frame *f)
 	       f->size <= READ_BUFFER - PG_HEADER;
 }
 
-/* The ledger is lost: the client may get another server (RELEASE_MOVE). */
+/* Whether the client may get another server (RELEASE_MOVE), because the ledger is lost. */
 static bool message_may_move(const struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);

@@ -553,7 +553,8 @@ bool offload_lost(struct server *s)
 
 /* ---- statements that a lost server may have executed ---- */
 
-/* The request of the client is one statement that only reads if the catalogue confirms it. */
+/* Whether the request of the client is one statement that only reads if the catalogue confirms
+   it. */
 static bool may_only_read(const struct client *c)
 {
 	const struct bytes *kept = &c->request->kept;

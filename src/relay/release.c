@@ -125,15 +125,15 @@ ALWAYS_INLINE struct release release_decide(const struct release_view *v)
 
 /* ---- the view ---- */
 
-/* The server has a part of a message of the client: it can get no other message before the rest,
-   and is not free. */
+/* Whether the server has a part of a message of the client. Then it can get no other message before
+   the rest, and is not free. */
 static ALWAYS_INLINE bool is_within_message(const struct client *c)
 {
 	return (c->peer.passing > 0 && !c->peer.passing_dropped) || c->half_sent;
 }
 
-/* The client holds a request that has not gone to the server. An incomplete request does not count,
-   because its rest may never arrive. */
+/* Whether the client holds a request, and the server has not got it. An incomplete request does not
+   count, because its rest may never arrive. */
 static bool is_about_to_send(const struct client *c)
 {
 	struct pg_frame f;
@@ -298,8 +298,9 @@ enum pg_verdict release_look_for_reply(const struct server *s, const uint8_t *at
 	return look < sizeof(reply) ? PG_MORE : PG_OK;
 }
 
-/* RELEASE_ASK: the transaction is over, and the client has state there, or may have. False: it has
-   none that needs this server. */
+/* RELEASE_ASK: the transaction is over, and the client has state there, or may have. Takes the next
+   step: a question, or a move of channels. False: the client has no state that needs this
+   server. */
 static NEVER_INLINE bool must_continue(struct server *s, struct client *c)
 {
 	if (session_state_ask(s))

@@ -223,7 +223,8 @@ static const char *end_of_transaction(const uint8_t *text, size_t size, bool has
 									       "ROLLBACK";
 }
 
-/* A read-only transaction begins, by the text or by the session. */
+/* Whether a read-only transaction begins, by the text or by the session
+   (default_transaction_read_only). */
 static bool text_begins_read(const struct client *c, const uint8_t *text, size_t size)
 {
 	enum read_begin kind = read_transaction_begin(text, size);
@@ -270,14 +271,14 @@ static bool text_may_pin(const struct client *c, const uint8_t *text, size_t siz
 	return said & pinning;
 }
 
-/* The statement may run on a standby. */
+/* Whether the statement may run on a standby. */
 static bool text_suits_standby(const struct client *c, const uint8_t *text, size_t size)
 {
 	return read_transaction_suits_standby(text, size) && !text_may_pin(c, text, size);
 }
 
-/* All statements of the batch at the front of n bytes are for standbys. The batch must be complete;
-   its first statement may begin the transaction. */
+/* Whether all statements of the batch at the front of n bytes are for standbys. The batch must be
+   complete; its first statement may begin the transaction. */
 static bool batch_suits_standby(const struct client *c, const uint8_t *at, size_t n)
 {
 	bool may_begin = !request_holds_begin(c), has_begun = !may_begin || c->reads_only;
@@ -480,7 +481,8 @@ void request_refused(struct client *c)
 
 /* ---- its server ---- */
 
-/* The message, which follows in a transaction on the primary, may end the transaction and write. */
+/* Whether the message, which follows in a transaction on the primary, may end the transaction and
+   write. Example: COMMIT; INSERT INTO t VALUES (1). */
 static bool message_may_write(const struct client *c, const struct pg_frame *f)
 {
 	struct request_text text;

@@ -555,7 +555,7 @@ bool retry_recall(struct server *s, enum close_reason why)
 
 /* ---- clients that are held ---- */
 
-/* The answer that is held back has ended its server. */
+/* Whether the held answer has ended its server. */
 static bool answer_is_fatal(const struct request *r)
 {
 	const uint8_t *error = bytes_front(&r->answer);
