@@ -29,14 +29,16 @@ unsigned set_parse_keeps(const uint8_t *text, size_t size);
 #define MEANING_SHORTEST sizeof("SELECT set_config($1,$2,$3)")	/* bytes of such a text */
 bool meaning_is_configured(const uint8_t *text, size_t size);
 
-/* The text, which has at least three bytes, begins with these three letters in either case. */
+/* Whether the text, which has at least three bytes, begins with these three letters in either
+   case. */
 static inline bool role_begins(const uint8_t *text, const char word[3])
 {
 	return (text[0] | 0x20) == word[0] && (text[1] | 0x20) == word[1] &&
 	       (text[2] | 0x20) == word[2];
 }
 
-/* Whether set_parse_keeps() returns both bits for the whole text, as for nearly every text. */
+/* Whether it is certain, as for nearly every text, that set_parse_keeps() returns both bits for the
+   whole text. */
 static inline bool role_parse_surely_keeps(const uint8_t *text, size_t size)
 {
 	uint8_t first = size > 3 ? text[0] | 0x20 : 0;

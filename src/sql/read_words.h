@@ -82,7 +82,8 @@ bool word_may_be_name(enum word word);
 /* Whether the built-in function with this name, of at most READ_NAME_MOST bytes, only reads:
    tbl/read_functions.tbl. */
 bool word_is_read_function(const struct lex_token *t);
-/* `list`, a value of read_functions or NULL, has the name, with its schema if there is one. */
+/* Whether `list`, a value of read_functions or NULL, has the name, with its schema if there is
+   one. */
 bool word_is_listed(const char *list, const struct read_path *p);
 
 #endif

@@ -228,7 +228,7 @@ static void skip_digits(struct sql_lexer *l)
 		l->at++;
 }
 
-/* The lexer is at a digit of the base with this letter. */
+/* Whether the lexer is at a digit of the base with this letter: x, o or b. */
 static bool is_digit_of(char base, char c)
 {
 	if (base == 'x')

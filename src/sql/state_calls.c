@@ -92,7 +92,8 @@ static const uint16_t firsts[CALLED_MOST + 2] = {
 #undef BUILTIN_SIZE
 };
 
-/* `name` is in lower case. A keyword counts only if it `may_be_keyword`. */
+/* Whether PostgreSQL has a function with this name, which is in lower case. A keyword counts only
+   if it `may_be_keyword`. */
 static bool is_builtin(const char *name, size_t size, bool may_be_keyword)
 {
 	size_t low = firsts[size], high = firsts[size + 1];
@@ -266,7 +267,8 @@ static bool is_after_into(const char *at, const char *begin)
 	       lex_is_blank(end[-5]);
 }
 
-/* `at` is at a parenthesis. False: the walk must decide. */
+/* Whether the call with the parenthesis at `at` is of a known function. False: the walk must
+   decide. */
 static bool is_plain_call(const struct judge *j, const char *at, const char *begin)
 {
 	const char *end = at, *start;

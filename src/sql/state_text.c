@@ -76,9 +76,9 @@ static void state_text_append(struct name *n, const char *at, size_t size)
 	}
 }
 
-/* PostgreSQL may accept the name for a parameter ("Customized Options"): parts with dots between
-   them. In the sources of functions (state_functions.c) a question mark replaces each character
-   that is not ASCII. */
+/* Whether PostgreSQL may accept the name for a parameter ("Customized Options"): parts with dots
+   between them. In the sources of functions (state_functions.c) a question mark replaces each
+   character that is not ASCII. */
 static bool may_be_accepted(const char *name)
 {
 	bool begins = true;
@@ -336,7 +336,7 @@ static unsigned said_by(const struct lex_token *t)
 	return 0;
 }
 
-/* INSERT or MERGE begins a statement there: a column may have such a name, too. */
+/* Whether INSERT or MERGE begins a statement there, because a column may have such a name, too. */
 static bool state_text_begins_statement(const char *word, const char *begin)
 {
 	while (word > begin && lex_is_blank(word[-1]))
@@ -429,7 +429,7 @@ void state_text_read(struct text_reading *r, const uint8_t *text, size_t size, s
 
 /* ---- arguments of functions ---- */
 
-/* The text is one statement, and all strings are between single quotes without escapes. */
+/* Whether the text is one statement, and all strings are between single quotes without escapes. */
 static bool state_text_is_plain(const char *begin, const char *end)
 {
 	const char *at = begin;
@@ -623,8 +623,8 @@ static NEVER_INLINE bool block_tells(const uint8_t *at, uint8_t selects)
 	return found;
 }
 
-/* A dot follows a value (a parenthesis, a bracket, a parameter), or a name that begins with "ts"
-   follows the dot (ts_stat); or blanks or a comment are next to the dot. */
+/* Whether a dot follows a value (a parenthesis, a bracket, a parameter), or a name that begins with
+   "ts" follows the dot (ts_stat); or blanks or a comment are next to the dot. */
 static bool has_telling_dot(const char *text, const char *end)
 {
 	for (const char *dot = text; (dot = memchr(dot, '.', (size_t)(end - dot))) != NULL; dot++) {

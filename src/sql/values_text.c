@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-/* A name without regard to case, or the same name in double quotes. */
+/* Whether the token is this name, without regard to case, or the same name in double quotes. */
 static bool is_function(const struct lex_token *t, const char *name)
 {
 	return lex_is(t, name) || (t->kind == LEX_QUOTED_WORD && t->text_size == strlen(name) &&
