@@ -92,8 +92,8 @@ void session_state_begin(struct server *server, struct client *client);
    share of this turn, and the same text is to be passed again in a later turn of the same link. */
 enum verdict session_state_text(struct server *server, struct client *client, const uint8_t *text,
 				size_t size, enum text_of of);
-/* The client's next message has a text for which session_state_text() has returned
-   VERDICT_LATER. */
+/* Whether the search of the client's next text is not over (VERDICT_LATER of
+   session_state_text()). */
 static inline bool session_is_searching(const struct client *c)
 {
 	return c->session && c->session->progress;
@@ -118,8 +118,8 @@ void session_note_command(struct server *server, enum pg_tag tag, bool is_reset)
 void session_pin(struct client *client, unsigned pins);
 /* The client keeps its server until it leaves. `words`: the reason, for the log. */
 void session_keep_server(struct client *client, enum pin why, const char *words);
-/* The client keeps its server for values of sequences only, and the server is to be closed or
-   max_pinned is exceeded. */
+/* Whether the client must give up a server that it keeps for values of sequences only, because the
+   server is to be closed or max_pinned is exceeded. */
 bool session_must_yield(const struct client *client);
 /* No fact is in doubt. True: the client keeps the server after its transaction, or ends because
    max_pinned is reached. */

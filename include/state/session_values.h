@@ -41,7 +41,7 @@ extern const struct server_task task_drawn, task_discard, task_values;
 /* The client has sent a text, or is about to execute a statement, that may draw values: it keeps
    its server. */
 void session_values_keep(struct client *client);
-/* False: session_values_begin() does nothing if the server has this client's values. */
+/* Whether session_values_begin() must be called even if the server has this client's values. */
 static inline bool session_values_matter(const struct client *c)
 {
 	const struct client_session *state = c->session;

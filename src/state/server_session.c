@@ -69,8 +69,8 @@ bool server_has_lasting_query(const struct server *s)
 	return query && strcasestr(query, "set");
 }
 
-/* A RESET of search_path would undo the setting of connect_query: its value is read after
-   connect_query, and set instead of a RESET. */
+/* Whether search_path must be read after connect_query. A RESET would undo the setting of
+   connect_query, so the value is set instead of a RESET. */
 static bool needs_search_path(const struct server *s)
 {
 	return server_has_lasting_query(s) && !s->pooled.dedicated &&

@@ -327,8 +327,8 @@ bool session_values_are_known(const struct server *s, const struct client *c)
 	       (!(c->pooled.pins & PIN_SEQUENCE) || (v->are_fresh && v->batch == s->batch));
 }
 
-/* Earlier batches end with a Sync and are answered. In the middle of a batch the server cannot be
-   asked. */
+/* Whether the server can be asked when its earlier batches, which end with a Sync, are answered. In
+   the middle of a batch it cannot be asked. */
 static bool values_may_become_known(const struct server *s)
 {
 	return !s->ledger.open || (!s->ledger.executed && !ledger_is_one_batch(&s->ledger));
