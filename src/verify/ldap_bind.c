@@ -93,8 +93,8 @@ static void set_alarm(usec_t time)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Codes below 0 are from the library: the server could not be reached. With one of these two
-   results the server cannot answer either. */
+/* Whether the next server is to be asked. Codes below 0 are from the library: the server could not
+   be reached. With one of these two results the server cannot answer either. */
 static bool is_for_next_server(int code)
 {
 	return code < 0 || code == LDAP_BUSY || code == LDAP_UNAVAILABLE;
