@@ -69,7 +69,7 @@ static bool list_has(struct http_span list, const char *word)
 	return false;
 }
 
-/* A token of RFC 9110, 5.6.2: the name of a method or of a field. */
+/* Whether the text is a token of RFC 9110, 5.6.2: the name of a method or of a field. */
 static bool is_token(struct http_span s)
 {
 	static const char marks[] = "!#$%&'*+-.^_`|~";

@@ -77,7 +77,7 @@ struct metrics_state {
 	size_t source, column, line, label_at;
 };
 
-/* A label of only some rows. */
+/* Whether the label is of only some rows. */
 static bool is_optional(const struct figure *f)
 {
 	return f->metric && *f->metric == *METRIC_LABEL_IF_SET;
@@ -88,7 +88,7 @@ static bool is_label(const struct figure *f)
 	return f->kind == LABEL || is_optional(f) || (f->metric && *f->metric == '\0');
 }
 
-/* A column x_us that follows a column x in seconds has its fraction. */
+/* Whether the column x_us follows a column x in seconds, and has its fraction. */
 static bool is_fraction(const struct show_item *item, size_t column)
 {
 	const char *name = item->columns[column],
