@@ -1,4 +1,4 @@
-"""A planned switchover under load: nobody outside of a transaction gets an error. With Patroni, and with plain servers and a person."""
+"""A planned switchover under load: no client outside of a transaction gets an error. With Patroni, and with plain servers and a person."""
 import pytest
 
 from support.until import until

@@ -123,7 +123,7 @@ def test_removed_databases(pooler, scene):
     ("max_db_client_connections", "client connections exceeded (max_db_client_connections)"),
     ("max_user_client_connections", "client connections exceeded (max_user_client_connections)")])
 def test_client_limits_on_the_console(pooler, scene, limit, text):
-    """The limits apply to everyone except administrators."""
+    """The limits apply to all users except administrators."""
     weir = pooler(scene.mini(), **{limit: 1})
     first = weir.client("stats", "pgbouncer")
     assert weir.connect().refused(user="stats", database="pgbouncer")["M"] == text

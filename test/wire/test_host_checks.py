@@ -307,7 +307,7 @@ def test_lookup_without_a_primary(scene):
 # --- several poolers
 
 def test_several_poolers(scene):
-    """Host trap 37. Each looks at the servers themselves: two processes agree, and none writes while the servers do not tell who is the primary."""
+    """Host trap 37. Each looks at the servers themselves: two processes agree, and none writes while the servers do not tell which of them is the primary."""
     hosts = first, second = pair(scene)
     weirs = [primaries(scene, order, host_check_period=OFTEN) for order in (hosts, hosts[::-1])]
     clients = [weir.client() for weir in weirs]
@@ -396,7 +396,7 @@ def test_patroni_decides_and_the_server_confirms(scene):
 
 @pytest.mark.parametrize("place", ["setting", "entry"])
 def test_entry_without_a_role_is_the_primarys_with_patroni(scene, place):
-    """`shop = dbname=shop` is how people write it: its clients write. An entry with a host of its own is another server, and asks nobody."""
+    """`shop = dbname=shop` is how people write it: its clients write. An entry with a host of its own is another server, and no host is asked for it."""
     primary, standby = pair(scene)
     cluster = Cluster(scene, (standby, primary))
     cluster.leader = primary

@@ -192,7 +192,7 @@ def test_host_that_returns(scene):
 
 
 def test_silent_host_keeps_its_connections(scene):
-    """Host trap 83. They are not proven dead. When the host answers again, they serve, and nobody logs in."""
+    """Host trap 83. They are not proven dead. When the host answers again, they serve, and no client logs in."""
     stage = Roles(scene, host_check_user=WATCHER)
     stage.held = []
     stage.readers(1)

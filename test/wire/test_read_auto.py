@@ -236,7 +236,7 @@ def test_cancelled(play):
 
 
 def test_timeout_of_the_standby(play):
-    """Nobody has canceled the statement: its statement_timeout is its own."""
+    """No request has canceled the statement: its statement_timeout is its own."""
     play.learn()
     play.client.send(m.query(READ))
     play.at_standby().expect_query(READ)
