@@ -13,7 +13,7 @@
 enum stream_tls_step { STREAM_TLS_FAILED = -1, STREAM_TLS_MORE = 0, STREAM_TLS_DONE = 1 };
 /* Continues the handshake with the available bytes. */
 enum stream_tls_step stream_tls_handshake(struct stream *stream);
-/* As stream_read and stream_write, in phase STREAM_OPEN. */
+/* The parts of stream_read() and stream_write() for a stream with TLS, in phase STREAM_OPEN. */
 ssize_t stream_tls_read(struct stream *stream, void *buffer, size_t size);
 bool stream_tls_write(struct stream *stream, const struct iovec *pieces, int count);
 /* Sends close_notify if possible, and frees the TLS state. The socket is still open. */
