@@ -67,7 +67,7 @@ static inline void bytes_append_u32(struct bytes *b, uint32_t value)
 void bytes_consume(struct bytes *b, size_t size);
 /* Frees the memory; the buffer is BYTES_EMPTY again. */
 void bytes_free(struct bytes *b);
-/* As bytes_free, wiping first. */
+/* Wipes the memory, which may contain a secret, and frees it; the buffer is BYTES_EMPTY again. */
 static inline void bytes_wipe(struct bytes *b)
 {
 	mem_wipe(b->data, b->capacity);

@@ -34,7 +34,8 @@ struct log_config {
 /* Applies a configuration (strings are copied) and reopens the file. False with errno: the file
    cannot be opened, and the old file stays in use. */
 bool log_configure(const struct log_config *config);
-/* Reopens the file of the same name, after log rotation. False as above. */
+/* Reopens the file of the same name, after log rotation. False with errno: the file cannot be
+   opened, and the old file stays in use. */
 bool log_reopen(void);
 /* Whether a line of this level would be written. */
 bool log_is_on(enum log_level level);

@@ -27,8 +27,8 @@ static inline void mem_free(void *memory)
 {
 	free(memory);
 }
-/* As mem_try, in separate pages that core files do not contain (MADV_DONTDUMP): for long-lived
-   secrets. Test builds use the heap, for the sanitizer. */
+/* Returns zeroed memory, or NULL, in separate pages that core files do not contain (MADV_DONTDUMP):
+   for long-lived secrets. Test builds use the heap, for the sanitizer. */
 void *mem_try_hidden(size_t size);
 /* Wipes and frees memory from mem_try_hidden of this size; NULL is allowed. */
 void mem_free_hidden(void *memory, size_t size);
