@@ -10,7 +10,8 @@
 
 /* Sends a query and begins the task. False: the server has ended. */
 bool server_run(struct server *server, const struct server_task *task, const char *sql);
-/* As server_run, for SQL without a NUL at its end; frees *sql. */
+/* Sends this SQL, which has no NUL at its end, and begins the task; frees *sql. False: the server
+   has ended. */
 bool server_run_and_free(struct server *server, const struct server_task *task, struct bytes *sql);
 
 #endif
