@@ -64,7 +64,7 @@ static inline bool md5_secret(const char *password, const char *user, char to[MD
 	return md5_write(password, strlen(password), user, strlen(user), to);
 }
 /* Writes the answer to AuthenticationMD5Password: "md5" + hex(md5(hexadecimal digits of the secret
-   || salt)). False as above. */
+   || salt)). False, and "": OpenSSL has no MD5 (FIPS). */
 static inline bool md5_answer(const char secret[MD5_SECRET + 1], const uint8_t salt[4],
 			      char to[MD5_SECRET + 1])
 {
