@@ -203,9 +203,9 @@ static int check(const struct options *options)
 	if (conf) {
 		s = &conf->settings;
 		user = options->user ? options->user : s->user;
-		/* As a start does before it reads or writes further files. It is an error if no
-		   start could use the account, for example because it does not exist; it is a
-		   warning if only this process cannot change to it. */
+		/* Becomes the user as a start does, before further files are read or written. It is
+		   an error if no start could use the account, for example because it does not
+		   exist; it is a warning if only this process cannot change to it. */
 		switch (daemon_become_user(user, why, sizeof(why))) {
 		case DAEMON_USER_UNUSABLE:
 			FAULT(&problems, "%s", why);
