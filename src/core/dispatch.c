@@ -191,7 +191,7 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 
 /* ---- servers ---- */
 
-/* As client_of_event. */
+/* Returns the server of an event; NULL: it is ending, and its events are ignored until the reap. */
 static ALWAYS_INLINE struct server *server_of_event(struct stream *stream)
 {
 	struct server *s = LIST_OBJECT(stream, struct server, peer.stream);
@@ -209,7 +209,8 @@ static void carrier_readable(struct server *carrier)
 		server_end(carrier, REASON_CANCEL_SENT, NULL);
 }
 
-/* As client_readable. */
+/* Passes input to the room that handles the state of the server: the socket may be readable
+   (`from_socket`), or received bytes can be handled now. */
 static NEVER_INLINE void server_readable(struct server *s, bool from_socket)
 {
 	switch ((enum server_state)s->pooled.state) {

@@ -130,8 +130,9 @@ static void notify(struct pool_client *pc, usec_t waited)
 	bytes_free(&out);
 }
 
-/* The first of them. A server is about to return while it is asked for the values of its client:
-   each waiting client needs one server. */
+/* Takes the server of the first client that can yield it. Not if enough servers are about to return
+   already, because they are being asked for the values of their clients: each waiting client needs
+   one server. */
 static bool yield(struct pool *pool)
 {
 	bool is_for_clients = !pools_is_paused(pool->pools, pool->database) &&
@@ -154,8 +155,8 @@ static bool yield(struct pool *pool)
 	return false;
 }
 
-/* At once: the scheduler is about to open a server for each login that waits, and in a full pool it
-   closes an idle server for that. */
+/* The welcome is tried at once, because otherwise the scheduler would open a server for the waiting
+   login, and in a full pool close an idle server for that. */
 static void moved(struct pool_client *pc)
 {
 	login_welcome(client_of(pc));
