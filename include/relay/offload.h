@@ -11,7 +11,8 @@ extern const struct server_task task_read_auto;
 
 /* Sets the facts about a single statement, which these n bytes may be; the client has no server. */
 void offload_view(struct client *client, const uint8_t *at, size_t n, struct request_view *view);
-/* Carries a decision of request_decide() out. Returns as request_take(). */
+/* Carries a decision of request_decide() out. VERDICT_PASS: the message is handled as any other;
+   VERDICT_WAIT: the client waits for a server, which is asked first; VERDICT_GONE. */
 enum verdict offload_take(struct client *client, enum request_decision decision, const uint8_t *at,
 			  size_t n);
 /* The request is not for a standby any more, and no question is to be asked for it: the step
