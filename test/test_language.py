@@ -141,7 +141,8 @@ def test_no_contract_refers_to_another_one():
     """"The same for a server": the reader has to find which other comment is meant, and what differs."""
     found = [f"{path.relative_to(names.TREE)}:{number}" for path in names.files("src/**/*.[ch]", "include/**/*.h")
              for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
-             if re.match(r"\s*(?:/\*|\*) (?:The same\b|(?:As|Like) \w+\(\))", line)]
+             if re.match(r"\s*(?:/\*|\*) (?:The same\b|(?:As|Like) (?:\w+\(\)|[a-z]+_\w+))", line)
+             or re.search(r"\b[Aa]s above\b", line)]
     assert found == []
 
 def test_names_are_judged_by_their_declarations():

@@ -307,7 +307,7 @@ def test_lookup_without_a_primary(scene):
 # --- several poolers
 
 def test_several_poolers(scene):
-    """Host trap 37. Each looks at the servers themselves: two processes agree, and none writes while the servers do not tell which of them is the primary."""
+    """Host trap 37. Each looks at the servers themselves: two processes agree, and none writes while no server is known as the primary."""
     hosts = first, second = pair(scene)
     weirs = [primaries(scene, order, host_check_period=OFTEN) for order in (hosts, hosts[::-1])]
     clients = [weir.client() for weir in weirs]
