@@ -3,11 +3,27 @@
  * the channels before a text that may read or change them. The answer is awaited, because a request
  * must not run with the DateStyle or client_encoding of another client: its answer would be wrong.
  *
+ * One query does it all. In the order of its statements, each only if it is necessary:
+ *
+ * 1. The role of the session is set back to the role at its start, because some parameters can be
+ *    set only by that role.
+ * 2. If another client has tainted the session (STALE_SESSION), the session is reset, except for
+ *    prepared statements, which clients share.
+ * 3. Parameters: set_config for each that differs, and RESET for parameters that the client lacks.
+ * 4. The client's role.
+ * 5. DISCARD SEQUENCES, if the session may have values of another client.
+ * 6. LISTEN for the client's channels, if the next text may read or change them.
+ *
+ * The answer is the end of task_params: expect_params() notes the parameters that the session has
+ * now. If the server refuses the values, refuse_params() decides whether the server ends or the
+ * client gets the error.
+ *
+ * Example. The server was last used by a client with search_path = app. The next client has the
+ * default path, and TimeZone = UTC. The query sets TimeZone and RESETs search_path, and the first
+ * message of the client is sent after its answer.
+ *
  * A server reads a query in the client_encoding that its session has when the query arrives.
  * Therefore values beyond ASCII need client_encoding first, in a query of its own (task_encoding).
- *
- * If another client has tainted the session (STALE_SESSION), the session is reset first. The
- * role of the session is set back in the same query (server_session.c).
  */
 #include "state/session_restore.h"
 
