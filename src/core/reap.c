@@ -7,6 +7,19 @@
  * No event handler is on the stack then, so no function has to check whether its connection still
  * exists.
  *
+ * In the order of time, for a client that leaves in the middle of a query:
+ *
+ * 1. The handler reads the end of the connection and calls client_end(): the reason is recorded,
+ *    and the client is stopped. Later events of the client and of its server are ignored, and a
+ *    second client_end() changes nothing: the first reason counts.
+ * 2. The turn reaches its step `reap`. reap_client() counts and logs the reason, and drops cancel
+ *    requests for the client.
+ * 3. release_ended_client() (relay/release.c) decides about the server: it returns to the pool,
+ *    finishes the query without the client, or ends, too.
+ * 4. The client gets its error, unless it has left or is in the middle of a message; the socket
+ *    closes, and the memory is freed.
+ * 5. The next step, `schedule`, lends the server to a client that waits.
+ *
  * An end may cause other ends: with the server of a look-up its logins end, and with a client its
  * server if it owes answers. They are put on the same list, which is empty when the reap is over.
  *
