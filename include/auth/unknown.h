@@ -7,10 +7,10 @@
 
 /*
  * Imitation of known users for names that do not exist, so that the authentication requests to a
- * client do not reveal which users exist: made-up secrets of the same kinds, with iteration counts
- * and sizes of salts in the same proportions as the secrets of known users, and the same for a name
- * each time. For example, with auth_type md5, if two thirds of the known users have MD5 secrets,
- * two thirds of the unknown names get an MD5 request.
+ * client do not reveal which users exist. The made-up secrets have the same kinds as the secrets of
+ * known users, and their iteration counts and sizes of salts in the same proportions. A name gets
+ * the same secret each time. For example, with auth_type md5, if two thirds of the known users have
+ * MD5 secrets, two thirds of the unknown names get an MD5 request.
  */
 struct unknown;
 /* a server that answers look-ups; lives as long as struct unknown */

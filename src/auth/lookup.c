@@ -7,11 +7,11 @@
  * that no client can use it meanwhile. The statements are in pg/authquery.c.
  *
  * One look-up per user runs at a time. The logins that arrive during it wait together for the next
- * one, so that many logins cost one query per round trip, and each login gets an answer from a
- * later query: a changed password, a dropped or expired role takes effect at once. Therefore no
- * answer is kept for later logins; with SCRAM an old answer could not even be noticed, because the
- * request contains its salt. (Proven passwords and keys are kept for logins at servers, which check
- * them again: server_info.c.)
+ * one, so that many logins cost one query per round trip. Each login gets an answer from a query
+ * that began after the login: a changed password, a dropped or expired role takes effect at once.
+ * Therefore no answer is kept for later logins; with SCRAM an old answer could not even be noticed,
+ * because the request contains its salt. (Proven passwords and keys are kept for logins at servers,
+ * which check them again: server_info.c.)
  *
  * The connection to an idle server may be lost unnoticed. If the server has not begun to answer,
  * and was connected before the look-up began, the query is sent again on another server.
