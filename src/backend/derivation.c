@@ -1,9 +1,9 @@
 /*
  * SCRAM derivations.
  *
- * A derivation is found by a keyed digest of its parameters. After a start, when no key is known
- * yet, many clients log in at once with the same name and password, and several connections log in
- * at a server: each derivation is made once for all connections that wait for it.
+ * A derivation is found by a keyed digest of its parameters. After a start no key is known yet,
+ * many clients log in at once with the same name and password, and several connections log in at a
+ * server. Therefore each derivation is made once for all connections that wait for it.
  *
  * Questions of clients are in a bounded queue, in which addresses take turns. Questions of server
  * logins have a queue of their own (verify/verifier.c): the number of connections that log in

@@ -13,9 +13,9 @@
  * 4. dial_connected() sends SSLRequest (SSL_ANSWER), or begins TLS at once (TLS), or continues
  *    without TLS, by sslmode and sslnegotiation.
  * 5. begin_startup() leaves the connection to server_login.c (STARTUP to READY).
- * 6. After a failure in between dial_give_way() tries the next address (NEXT): if the present one
- *    refuses the connection, does not answer in its part of server_connect_timeout, closes the
- *    connection, fails in TLS, or says that it is not ready (PostgreSQL starts, stops, or is
+ * 6. After a failure in between dial_give_way() tries the next address (NEXT). Failures are: the
+ *    address refuses the connection, does not answer in its part of server_connect_timeout, closes
+ *    the connection, fails in TLS, or says that it is not ready (PostgreSQL starts, stops, or is
  *    full). After the last address, or a final answer such as a refused password, the server ends;
  *    the reap notes the failed login for the pool (server_info_failed()).
  *

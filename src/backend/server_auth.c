@@ -14,7 +14,7 @@
  *
  * server_require_auth, and require_auth of a database, list the methods that a server may ask for,
  * like require_auth of libpq. A password in clear text can be read by any machine between pgweir
- * and a server without TLS; such a machine can also answer in place of the server, and
+ * and a server without TLS. Such a machine can also answer in place of the server, and
  * sslmode=prefer continues without TLS after the answer N to SSLRequest. Clients that have proven
  * nothing cause such logins (auth_query logs in as auth_user). Without a list a clear password is
  * therefore sent only over TLS, Unix sockets and the loopback interface. A list that contains

@@ -197,10 +197,10 @@ static void backend_key(struct server *s, const struct pg_frame *f)
 /*
  * Whether the server has refused the start-up parameters of the client. Each parameter and each
  * extension chooses its own SQLSTATE (0A000 for an encoding that cannot be converted, 42501 for a
- * parameter of superusers), so this excludes the classes that are certainly not about parameters:
- * connection, password, database, resources, state of the server, system, internal errors. A wrong
- * yes costs the other clients of the pool one more login; a wrong no would repeat the login of this
- * client again and again, while the other clients wait.
+ * parameter of superusers), so the class of an error is only compared with the classes that are
+ * certainly not about parameters: connection, password, database, resources, state of the server,
+ * system, internal errors. A wrong yes costs the other clients of the pool one more login; a wrong
+ * no would repeat the login of this client again and again, while the other clients wait.
  */
 static bool minds_parameters(const struct server *s, const struct pg_error *e)
 {
