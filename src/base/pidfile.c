@@ -2,10 +2,10 @@
  * The pidfile, and the lock of the process that it names.
  *
  * The lock is on a separate file, PIDFILE.lock, which only pgweir's user can open (mode 0600).
- * Scripts and monitoring read the pidfile, so every user can open it, and on Linux every open file
- * can be locked: flock(2) needs no particular mode, and a read lock of fcntl(2), which needs a
- * descriptor for reading, blocks a write lock. With a lock on the pidfile, any user of the machine
- * could prevent a start. Other users could also occupy a name (an abstract socket, a shared memory
+ * Scripts and monitoring read the pidfile, so every user can open it. On Linux every open file can
+ * be locked: flock(2) needs no particular mode, and a read lock of fcntl(2) needs a descriptor for
+ * reading, and blocks a write lock. With a lock on the pidfile, any user of the machine could
+ * prevent a start. Other users could also occupy a name (an abstract socket, a shared memory
  * object). The kernel releases the lock with the last descriptor of the process: if two processes
  * start at the same time, one of them gets the lock, and no lock outlives its process.
  *
