@@ -13,9 +13,9 @@ unsigned ports_read(const char *text, int *ports, unsigned most);
 /* Makes database->hosts. A missing port and a wrong weight get the value 0, for hosts_check().
    False: no memory. */
 bool hosts_make(struct conf_database *database, struct arena *arena);
-/* Adds problems of the keys host, port and patroni: a number of ports that is neither 1 nor the
-   number of hosts, a wrong weight, a wrong list of URLs, a repeated host in a list of hosts with
-   roles, and keys about roles that have no effect. */
+/* Adds problems of the keys host, port and patroni. Examples: the number of ports is neither 1 nor
+   the number of hosts; a weight or a list of URLs is wrong; a host occurs twice in a list of hosts
+   with roles; keys about roles have no effect. */
 void hosts_check(const struct conf *conf, const struct conf_database *database,
 		 struct conf_problems *problems);
 

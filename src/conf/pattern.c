@@ -1,8 +1,8 @@
 /*
- * Regular expressions with PostgreSQL's semantics. The C library's engine is not used: it
+ * Regular expressions with PostgreSQL's semantics. The C library's engine is not used, because it
  * interprets some expressions differently (\' and \< are anchors there and plain characters in
- * PostgreSQL), depends on the locale, and can take time and memory that grow with names chosen by
- * clients.
+ * PostgreSQL), and depends on the locale. Its time and memory can also grow with names that clients
+ * choose.
  *
  * The match of the first group follows PostgreSQL's rules too. The whole match begins as far left
  * as possible and is as long as possible; then, from left to right, the part before the group
