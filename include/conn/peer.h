@@ -13,12 +13,12 @@
  * The common part of client and server connections: the socket, the position in the current
  * message, the reasons why the socket is not read, and the mark that the connection ends.
  *
- * Received bytes are in the read buffer of the loop while they are handled, or in `held` if they
- * cannot be handled yet: the beginning of a message, requests of a client that waits for a server,
- * or messages that exceed the share of this turn. The next `passing` received bytes are the rest of
- * a message, and are forwarded (or dropped) without being looked at. Example: a DataRow of 10 MB is
- * forwarded in many reads, and only its header is examined. Bytes to be sent are in stream.out if
- * the socket is full. An idle connection has none.
+ * Received bytes are in the read buffer of the loop while they are handled. Bytes that cannot be
+ * handled yet are in `held`: the beginning of a message, requests of a client that waits for a
+ * server, or messages that exceed the share of this turn. The next `passing` received bytes are the
+ * rest of a message, and are forwarded (or dropped) without being looked at. Example: a DataRow of
+ * 10 MB is forwarded in many reads, and only its header is examined. Bytes to be sent are in
+ * stream.out if the socket is full. An idle connection has none.
  *
  * The end of a connection is handled after all bytes that came before it: while held_first is set,
  * the socket is not read, and the connection is on world->peers.again or waits for an event that

@@ -31,10 +31,10 @@ enum {
    channels of the client, and must send UNLISTEN at the end of the link. */
 enum { FACT_ROLE = 1 << PINS, FACT_CHANNELS = 1 << (PINS + 2) };
 
-/* Effects of a command on other sessions after its transaction commits: the meaning of SQL texts
-   (pg_tag_changes_meaning), the initial state of sessions (TAG_ALTER_SESSIONS), functions of the
-   database (a text may define functions or triggers without a tag that shows it), or the tables
-   that a text finds. */
+/* Effects of a command on other sessions after its transaction commits. It may change the meaning
+   of SQL texts (pg_tag_changes_meaning), the initial state of sessions (TAG_ALTER_SESSIONS), or the
+   tables that a text finds. It may also define functions or triggers, which its tag need not
+   show. */
 enum { CHANGES_MEANING = 1, CHANGES_SESSIONS = 2, CHANGES_FUNCTIONS = 4, CHANGES_TABLES = 8 };
 
 /* The known state of the session of a server; written by room state unless noted. */
