@@ -2,9 +2,9 @@
  * Connections in a handover: the state of clients and servers, and their sockets.
  *
  * A client can be handed over in most states: idle, in the queue, in a transaction, in the middle
- * of a message, with owed answers (the ledger belongs to its server), with unsent output; not with
- * TLS (the state is in the library), during authentication, while a console command waits, as a
- * cancel request, or with a server that cannot be handed over.
+ * of a message, with owed answers (the ledger belongs to its server), with unsent output. It cannot
+ * be handed over with TLS (the state is in the library), during authentication, while a console
+ * command waits, as a cancel request, or with a server that cannot be handed over.
  *
  * A server's record has its session, the answers it owes (the ledger), its current task and its
  * link: the record of its client follows. A server cannot be handed over with TLS, while it is

@@ -555,9 +555,9 @@ void giver_close(struct giver **giver)
 /* ---- the new process ---- */
 
 /*
- * Everything that can fail is done before the confirmation: the configuration is read and checked
- * and the world created before the running process is asked; missing sockets are opened, the
- * pidfile is locked and every connection is built before READY. After GO everything belongs to this
+ * Everything that can fail is done before the confirmation. Before the running process is asked,
+ * the configuration is read and checked and the world created. Before READY, missing sockets are
+ * opened, the pidfile is locked and every connection is built. After GO everything belongs to this
  * process.
  *
  * If the connection ends between READY and GO, it matters whether the old process is alive. If it
