@@ -6,7 +6,7 @@
 
 /*
  * The actions without a start: see action.c. OPTIONS_CHECK makes every check that a start would
- * make; OPTIONS_PRINT_CONFIG prints all settings with their values; OPTIONS_HASH_PASSWORD reads a
+ * make. OPTIONS_PRINT_CONFIG prints all settings with their values. OPTIONS_HASH_PASSWORD reads a
  * password from standard input, or from the terminal without echo, and prints the secret, for
  * options->secret_user as a line of auth_file. Prints to stdout and returns the exit status.
  */
