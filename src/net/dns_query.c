@@ -11,9 +11,9 @@
  * were just replaced.
  *
  * A and AAAA are separate queries, not one AF_UNSPEC query, because name servers and firewalls that
- * drop AAAA queries are common: when one family has answered with addresses, the other family gets
- * only a grace period (the Resolution Delay of RFC 8305 section 3), and a failure of one family
- * does not affect the other. A timeout ends the query in any case.
+ * drop AAAA queries are common. When one family has answered with addresses, the other family gets
+ * only a grace period (the Resolution Delay of RFC 8305 section 3). A failure of one family does
+ * not affect the other. A timeout ends the query in any case.
  *
  * Invariant: a query with `where` set will call `done` exactly once. After that it exists until
  * c-ares has called back for both families; the last of these callbacks frees it.

@@ -3,10 +3,10 @@
  *
  * Closing a socket resets the connections in its queue, so the queue is emptied before. If other
  * processes listen on the same port (SO_REUSEPORT), listen_socket_leave ensures that no connection
- * is lost: TCP_DEFER_ACCEPT is turned off, because connections that it holds back are in no queue
- * yet, and a filter makes the kernel drop SYN packets; when the client repeats its SYN, it is
- * assigned to another process. If the kernel refuses the filter, connections that arrive between
- * the last accept and the close are reset; net.ipv4.tcp_migrate_req prevents that.
+ * is lost. TCP_DEFER_ACCEPT is turned off, because connections that it holds back are in no queue
+ * yet. A filter makes the kernel drop SYN packets: when the client repeats its SYN, it is assigned
+ * to another process. If the kernel refuses the filter, connections that arrive between the last
+ * accept and the close are reset; net.ipv4.tcp_migrate_req prevents that.
  *
  * The file of a Unix socket gets mode and group between bind and listen, when no client can connect
  * yet, so the umask does not matter.

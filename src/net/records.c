@@ -9,8 +9,8 @@
  *
  * A descriptor is sent with the first byte of its record, and the kernel delivers it to the call
  * that reads this byte. Therefore a header is always read by a separate call, with room for one
- * descriptor, and never together with the end of the previous record: no descriptor can be assigned
- * to the wrong record, or be lost in a read without room for it.
+ * descriptor, and never together with the end of the previous record. Otherwise a descriptor could
+ * be assigned to the wrong record, or be lost in a read without room for it.
  *
  * Invariants: no memory is allocated for a size from the peer before the bytes arrive; a received
  * descriptor is returned with its record or closed.

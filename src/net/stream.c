@@ -3,8 +3,8 @@
  * closing.
  *
  * One libevent registration is used for the whole life of a stream and does not change in the
- * steady state: EV_READ stays registered even while the owner has turned reading off, until the
- * socket becomes readable; EV_WRITE is registered only while bytes wait in `out`. An exchange of
+ * steady state. EV_READ stays registered even while the owner has turned reading off, until the
+ * socket becomes readable. EV_WRITE is registered only while bytes wait in `out`. An exchange of
  * short messages therefore costs one recv and one send each and no epoll_ctl, and a short pause of
  * reading costs nothing.
  *

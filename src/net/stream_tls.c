@@ -2,10 +2,10 @@
  * TLS inside a stream.
  *
  * OpenSSL uses a custom BIO. Writes to the BIO never block: records are collected in a shared
- * buffer during a call and sent at its end, or when the buffer is full; bytes that the socket does
+ * buffer during a call and sent at its end, or when the buffer is full. Bytes that the socket does
  * not accept wait encrypted in the stream's `out`, like bytes without TLS. Therefore writing is the
- * same with and without TLS, several records are sent with one system call, no SSL_write is ever
- * repeated, and TLS never waits for the socket to become writable, neither in a handshake nor when
+ * same with and without TLS, and several records are sent with one system call. No SSL_write is
+ * ever repeated. TLS never waits for the socket to become writable, neither in a handshake nor when
  * a read must answer (KeyUpdate). The owner limits `out` as without TLS, by not reading from the
  * other side while bytes wait.
  *
