@@ -143,13 +143,13 @@ enum params_kind params_kind_of(const char *name);
 
 /* Appends the SQL that changes a session from `have` to `want`: "" if nothing differs.
    pg_catalog.set_config with E'' quotes keeps lists, quotes, backslashes and empty values with
-   either value of standard_conforming_strings (a backslash in a value that is not ASCII: dollar
-   quotes, which also work in encodings in which a backslash may be half a character); parameters
-   that `want` lacks are RESET. Bit i of `unknown`: the value of tracked parameter i is unknown, so
-   that it is set or RESET in any case; a name of track_extra_parameters only if the server knows
-   the parameter and its value has changed. With any such bit the parameters that are not tracked
-   are set again, too. `noted`: the value for search_path in place of a RESET, in hexadecimal and in
-   the encoding of the database; NULL: RESET. Returns the number of parameters. */
+   either value of standard_conforming_strings. A value with a backslash and bytes beyond ASCII is
+   in dollar quotes, because in some encodings a backslash may be half a character. Parameters that
+   `want` lacks are RESET. Bit i of `unknown`: the value of tracked parameter i is unknown, so that
+   it is set or RESET in any case; a name of track_extra_parameters only if the server knows the
+   parameter and its value has changed. With any such bit the parameters that are not tracked are
+   set again, too. `noted`: the value for search_path in place of a RESET, in hexadecimal and in the
+   encoding of the database; NULL: RESET. Returns the number of parameters. */
 int params_sql(const struct params_table *table, const struct params *have,
 	       const struct params *want, uint64_t unknown, const char *noted, struct bytes *sql);
 /* Appends the SQL that sets parameters again after a RESET of the session: the parameters of
