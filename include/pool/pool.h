@@ -174,7 +174,7 @@ struct pool {
 	   TARGET_ANY */
 	uint8_t targets;
 	/* bits of `targets` for which no route is chosen, so that most transactions need no choice
-	   of a host: any idle server of this pool may serve any client with such a target, unless
+	   of a host. Any idle server of this pool may serve any client with such a target, unless
 	   the client waits for a verdict on its last host (is_held), LISTENs, or waits for a
 	   standby (settles). Example: PRIMARY at the primary */
 	uint8_t fixed_targets;

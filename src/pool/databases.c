@@ -316,8 +316,8 @@ void pools_sweep(struct pools *pools, usec_t now)
  * servers stay, so a RELOAD without changes keeps every connection. Clients stay, unless their
  * database was removed or its forced user changed: then their pool has the wrong user.
  *
- * A database that was removed from the file drops its clients even if "*" matches its name: when a
- * client reconnects, it gets a database from "*" without the pause, the failed logins and the
+ * A database that was removed from the file drops its clients even if "*" matches its name. When a
+ * client reconnects, it gets a database from "*", without the pause, the failed logins and the
  * recorded server parameters of the removed database. A database that was created from "*" follows
  * changes of "*".
  *

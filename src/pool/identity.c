@@ -8,7 +8,7 @@
  * the session.
  *
  * - The watcher is answered by another server than before: everything that is known about the old
- *   server is forgotten, and its sessions end; sessions by an address that its name has lost end,
+ *   server is forgotten, and its sessions end. Sessions by an address that its name has lost end,
  *   too, because no watcher asks that address any more.
  * - A session leads to another server than the watcher's: it ends, because its data may be older,
  *   and the pool opens another one. If its login has changed the role of the host, or after

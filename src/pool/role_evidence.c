@@ -11,7 +11,7 @@
  * position that a quicker report did not have. An answer of another server than before makes
  * everything known about the old one void (host_note_server()).
  *
- * A failed connection makes the claim unknown, a refused login confirms it, and an event such as
+ * A failed connection makes the claim unknown, and a refused login confirms it. An event such as
  * the end of a session or SQLSTATE 25006 puts it in doubt: then all hosts of its databases are
  * asked at once. After each change the databases with the host decide again, before the scheduler
  * runs (role.c).

@@ -56,9 +56,9 @@
  * objects: same parameters, same address), and with replication only the client that it was opened
  * for. In these cases the queue is walked: each connecting or tested server is matched with the
  * first client that it fits, and the first client without a match is the unserved one. The walk
- * ends after at most as many clients as there are such servers, unless there are idle servers that
- * do not fit the first client, or logins were rejected: clients come last if a server has rejected
- * their start-up parameters.
+ * ends after at most as many clients as there are such servers. It goes on if there are idle
+ * servers that do not fit the first client, or if logins were rejected, because clients come last
+ * if a server has rejected their start-up parameters.
  */
 struct pool_match {
 	struct pool_client *matched;	/* the first client that an idle server fits, or NULL ... */
