@@ -25,8 +25,9 @@
  *
  * Such SQL waits for all pending answers: then the statements of its names are known, and whether
  * the transaction has failed (in that case the text is unchanged). When the text of a Parse is used
- * later, its names may have other statements: before each Bind it is parsed again, unless it was
- * the last such text sent, in the same batch. struct prepared_sql is the record of that text.
+ * later, its names may have other statements. Therefore it is parsed again before each Bind, unless
+ * it was the last such text sent, in the same batch. struct prepared_sql is the record of that
+ * text.
  */
 #include "prepared/rewrite.h"
 

@@ -176,9 +176,10 @@ static enum verdict parse_new(const struct prepared_request *r, struct prepared_
 	request_stats(r)->client_parse_count++;
 	name_change_sent(request_world(r), r->pc, n, st, r->s->batch);
 	n->types = entry_is_usable(e) ? e->types : 0;
-	/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement, so
-	   pgweir answers only if the transaction has not failed and no message in flight can make
-	   it fail; and only if no message in flight can be DEALLOCATE ALL */
+	/* PostgreSQL refuses each Parse in a failed transaction, also of a known statement.
+	   Therefore pgweir answers only if the transaction has not failed and no message in flight
+	   can make it fail. It does not answer either if a message in flight can be DEALLOCATE
+	   ALL */
 	if (entry_is_usable(e) && r->s->status != 'E' && ledger_is_one_batch(l) &&
 	    !ledger_may_copy(l) && !ledger_may_surprise(l)) {
 		entry_used(r->ps, e);
