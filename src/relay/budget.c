@@ -3,9 +3,9 @@
  *
  * A few streams pass RELAY_READS full reads of the buffer in a turn. With more streams each has one
  * read, which is smaller, but at least RELAY_LEAST_PIECE. Messages that are examined one by one are
- * counted too, and words of SQL texts (state/session_state.c): a walk over the buffer stops at its
- * share of LOOKS_OF_TURN, and continues in the next turn, because a read of tiny messages takes a
- * hundred times as long as a read of bulk data.
+ * counted too, and words of SQL texts (state/session_state.c). A walk over the buffer stops at its
+ * share of LOOKS_OF_TURN, and continues in the next turn. The reason is that a read of tiny
+ * messages takes a hundred times as long as a read of bulk data.
  *
  * The streams of the last turn are counted, so that all have the same share: epoll reports the
  * connections that it reported first last time first again. state/notify.c counts notifications.

@@ -261,9 +261,9 @@ static NEVER_INLINE enum verdict note_parse(struct client *c, struct server *s, 
 	return note_text(c, s, g, body + at, here - at, at == 1 ? TEXT_OF_UNNAMED : TEXT_OF_NAMED);
 }
 
-/* The Bind executes a statement that asks for the last value of a sequence, or a batch begins in
-   which such a statement may follow: the server is asked for the values first, because it cannot be
-   asked in the middle of a batch. */
+/* The Bind executes a statement with currval or lastval, or a batch begins in which such a
+   statement may follow. The server is asked for the values first, because it cannot be asked in the
+   middle of a batch. */
 static NEVER_INLINE enum verdict note_reader(struct client *c, struct server *s,
 					     const struct pg_frame *f)
 {

@@ -251,11 +251,11 @@ static void become_listening(struct server *s, struct client *c)
 }
 
 /*
- * After all other messages the server gets a query of pgweir's own, which it answers in any state
- * of a transaction, which executes nothing and appears in no log: the parameters of an empty
- * statement are described, and their types are returned as they were given. All messages before
- * that answer are the client's. The end of the connection would not prove this: it looks the same
- * if the server has crashed or was killed while it worked. pgweir must not close its half of the
+ * After all other messages the server gets a query of pgweir's own: the parameters of an empty
+ * statement are described, and the server returns their types as they were given. It answers this
+ * in any state of a transaction, executes nothing, and logs nothing. All messages before that
+ * answer are the client's. The end of the connection would not prove this: it looks the same if the
+ * server has crashed or was killed while it worked. pgweir must not close its half of the
  * connection either, because with client_connection_check_interval PostgreSQL cancels the query
  * then.
  *

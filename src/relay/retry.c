@@ -4,9 +4,9 @@
  *
  * The bytes of a request are kept until its answer: one Query, or the messages of a batch. If the
  * answer shows that the host has lost its role, the answer is held back, the server ends, and the
- * bytes become the next input of the client, which waits (AWAITS_VERDICT) until evidence that was
- * asked after the answer decides: if the host is still the primary, the client gets the answer;
- * otherwise the request is sent to the next primary.
+ * bytes become the next input of the client. The client waits (AWAITS_VERDICT) for evidence that is
+ * newer than the answer. If the host is still the primary, the client gets the answer; otherwise
+ * the request is sent to the next primary.
  *
  * Example, in the order of time. h1 is the primary, and an administrator promotes h2:
  *
