@@ -4,9 +4,9 @@
  * A verdict depends on the tokens of a text without its literals, and on the catalogue's answer
  * about its names. Therefore texts share a verdict if they differ only in literals
  * (read_text_mask()), and the verdicts of all texts hold as long as the catalogue gives the same
- * answer about all of their names at once: each part of the question is "there is no such object
- * with one of these names", so the question about the union of the names is true if and only if the
- * question about each text is true.
+ * answer about all of their names at once. The reason is that each part of the question is "there
+ * is no such object with one of these names". The question about the union of the names is
+ * therefore true if and only if the question about each text is true.
  *
  * Invariant: in a set, a name of kind READ_NAME_SCHEMA is followed by the relation that it belongs
  * to, as in struct read_names.

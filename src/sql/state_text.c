@@ -566,8 +566,8 @@ bool state_text_fill_nulls(const uint8_t *text, size_t size, value_of_setting *v
 /* ---- the quick search ---- */
 
 /*
- * The texts of all clients with session_state = full are searched, and nearly none has an effect,
- * therefore many bytes are compared at once, with three letters of each word: the beginnings of
+ * The texts of all clients with session_state = full are searched, and nearly none has an effect.
+ * Therefore many bytes are compared at once, with three letters of each word: the beginnings of
  * "set", "temp", "hold", "advisory", "dblink", "unlisten" and of an escaped identifier, rare
  * letters in "currval", "lastval", "nextval" and "pg_listening_channels", and the end of "into".
  */
