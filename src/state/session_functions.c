@@ -2,10 +2,10 @@
  * Functions of a database that change the state of the session (sql/state_functions.h): when they
  * are read, and by which server.
  *
- * A server that has just been assigned reads them before the client's first message is sent to it:
- * the first server of a database, the first server after a command that has changed functions, and
- * one server in each period EVERY, because connections that do not use pgweir create functions,
- * too. One server of the database reads at a time; clients of other servers continue meanwhile.
+ * A newly assigned server reads them before the client's first message is sent to it. This is the
+ * first server of a database, the first server after a command that has changed functions, and one
+ * server in each period EVERY, because connections that do not use pgweir create functions, too.
+ * One server of the database reads at a time; clients of other servers continue meanwhile.
  *
  * While the functions are not known (never read, changed since the last reading, or not readable
  * within the time that state_functions.c allows), each text is unproven (session_state.c). The
