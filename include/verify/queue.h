@@ -61,10 +61,11 @@ struct verify_fit {
 /* Removes and returns the next place that `fit` accepts (`fit` NULL: the next place). NULL: the
    queue is empty, or `fit` accepts no place; then all places were walked. */
 struct verify_place *verify_queue_next(struct verify_queue *queue, const struct verify_fit *fit);
-/* Removes and returns the place that must make room for a new one of `source`: the newest place of
-   the fullest source in the fullest group, if the group of `source` would not be fuller than that
-   group with the new place; otherwise of the fullest source in its own group, under the same
-   condition. NULL: no place. Walks the groups, and the sources of two groups. */
+/* Removes and returns the place that must make room for a new one of `source`. If the group of
+   `source`, with the new place, would not be fuller than the fullest group, this is the newest
+   place of the fullest source in the fullest group. Otherwise it is the newest place of the fullest
+   source in the group of `source`, if `source`, with the new place, would not be fuller than that
+   source. NULL: no place. Walks the groups, and the sources of two groups. */
 struct verify_place *verify_queue_displace(struct verify_queue *queue,
 					   const struct verify_source *source);
 /* Calls visit() for all places, by source, the oldest first. The visitor must not change the

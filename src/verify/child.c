@@ -5,9 +5,10 @@
  *
  * A verifier executes modules of other authors, which may block, leak, crash or be misconfigured.
  * Therefore it is a separate process with none of pgweir's memory or descriptors. The program is
- * executed again instead of forked: a fork would give the modules every password, key and session
- * in pgweir's memory, and would copy the page tables of a process with many thousand clients while
- * all of them wait. /proc/self/exe is the running binary, even if an upgrade has replaced the file.
+ * executed again instead of forked. A fork would give the modules every password, key and session
+ * in pgweir's memory. It would also copy the page tables of a process with many thousand clients,
+ * while all of them wait. /proc/self/exe is the running binary, even if an upgrade has replaced the
+ * file.
  *
  * The verifier ends together with pgweir (PR_SET_PDEATHSIG, and the end of the socket). Signals
  * that a service manager sends to the whole group are ignored, so that a login in progress can end.

@@ -6,9 +6,9 @@
  *                 connection
  *
  * Directories return success in more cases than a correct password, and none of them may be
- * accepted: a bind with an empty password or an empty name is anonymous and succeeds (RFC 4513,
- * 5.1.2), so neither is sent; referrals lead to servers that are not configured, so they are not
- * followed; and a user name with special characters in a filter or a DN could select another user's
+ * accepted. A bind with an empty password or an empty name is anonymous and succeeds (RFC 4513,
+ * 5.1.2), so neither is sent. Referrals lead to servers that are not configured, so they are not
+ * followed. A user name with special characters in a filter or a DN could select another user's
  * entry, so it is refused.
  *
  * If the search finds no user, a bind with a random name and password follows: otherwise the time
