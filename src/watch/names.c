@@ -2,10 +2,10 @@
  * Names of hosts that are several servers.
  *
  * A name may have the addresses of all servers of a cluster, for example a headless service of
- * Kubernetes. Each login by name would reach any of them, so for a database with roles each address
- * of such a name is a host: it has a watcher, a role and pools of its own, and the name has none. A
- * name with one address stays a host itself, because that address may be another one after the next
- * look-up.
+ * Kubernetes. Each login by name would reach any of them. Therefore each address of such a name is
+ * a host for a database with roles: it has a watcher, a role and pools of its own, and the name has
+ * none. A name with one address stays a host itself, because that address may be another one after
+ * the next look-up.
  *
  * The resolver caches answers for their time to live. A failed look-up changes nothing: a failing
  * name server must not take working hosts away. When the name has lost the address of a server, the
