@@ -2,12 +2,12 @@
  * The HTTP endpoint: its sockets, its connections, and when they work.
  *
  * HTTP must cost queries nothing. All work for a request (reading, parsing, each part of an answer)
- * is done in steps of on_work(), one connection after the other, and steps that took more than
- * WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time: a flood
- * of requests delays its own answers only. An event of a connection does nothing but queue it. New
- * connections are bounded per tick and in sum, a request has a size, and a slow client is closed
- * after http_timeout, whether it is slow to send or to take bytes. An answer is made in parts: the
- * next part is made when the socket has accepted the previous one.
+ * is done in steps of on_work(), one connection after the other. Steps that took more than
+ * WORK_BURST are followed by a pause, so that they use at most 1 / WORK_SHARE of the time, and a
+ * flood of requests delays its own answers only. An event of a connection does nothing but queue
+ * it. New connections are bounded per tick and in sum, a request has a size, and a slow client is
+ * closed after http_timeout, whether it is slow to send or to take bytes. An answer is made in
+ * parts: the next part is made when the socket has accepted the previous one.
  *
  * Health checks must not wait for other requests: a liveness probe that is not answered restarts
  * pgweir. WEB_SPARES_MOST connections beyond http_max_connections are accepted, and get answers of
