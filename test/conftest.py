@@ -166,6 +166,21 @@ def postgres(worker_directory, authority):      # pylint: disable=redefined-oute
     server.stop()
 
 
+def pytest_addoption(parser):
+    parser.addoption("--few", action="store_true", help="of each function only the tests with its first and its last parameters")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--few"):
+        return
+    families = collections.defaultdict(list)
+    for item in items:
+        families[item.parent.nodeid, getattr(item, "originalname", item.name)].append(item)
+    kept = {id(item) for family in families.values() for item in (family[0], family[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = [item for item in items if id(item) in kept]
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield

@@ -19,7 +19,7 @@
 #
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
-#	test/live, tests that depend on the server	clang, PostgreSQL 18; with --deep nearly all of test/live
+#	test/live, tests that depend on the server	clang, PostgreSQL 18: of each function two; with --deep nearly all of test/live
 #	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc, with --deep of clang as well
 #	simulated worlds (test/sim)			gcc
 #	the oracles of texts (test/oracle.sh)		gcc, with programs of their own
@@ -438,6 +438,10 @@ for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --
 	--deselect=guard/test_unknown_users.py"
 [ "${PGWEIR_ROUNDS-}" != full ] || for_deep=
 
+# Of a test with parameters, the second server gets the first and the last.
+few=--few
+[ "${PGWEIR_ROUNDS-}" != full ] || few=
+
 # Tests that compare with PgBouncer, or read the source.
 for_gcc="--deselect=pgbouncer $(cd "$top/test" && printf -- '--deselect=%s ' test_*.py)"
 
@@ -471,7 +475,7 @@ while [ "$turn" -lt "$times" ]; do
 	if [ "$second" = clang ] || [ -n "$server" ]; then
 		say "What depends on the server, with $second's binary$([ -z "$server" ] || echo " and PostgreSQL 18")"
 		# shellcheck disable=SC2046,SC2086
-		scenes "$second" $for_gcc --deselect=guard --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
+		scenes "$second" $few $for_gcc --deselect=guard --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 	fi
 	server=
 	if [ "${PGWEIR_ROUNDS-}" = full ] && [ "$clang" = yes ]; then
