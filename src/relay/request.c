@@ -352,8 +352,7 @@ static struct request_view request_view_of(struct client *c, const uint8_t *at, 
 	enum pg_verdict read;
 	struct pg_frame f = { 0 };
 
-	/* the meaning of the text costs more than these facts, and is not needed if one of them
-	   decides */
+	/* the meaning of the text costs more, and is not needed if these facts decide */
 	if (v.reads == READS_OFF || !v.is_shared ||
 	    (v.step != REQUEST_DIRECT && v.step != REQUEST_BEGIN_HELD))
 		return v;
@@ -481,8 +480,8 @@ void request_refused(struct client *c)
 
 /* ---- its server ---- */
 
-/* Whether the message, which follows in a transaction on the primary, may end the transaction and
-   write. Example: COMMIT; INSERT INTO t VALUES (1). */
+/* Whether the message, which follows in a transaction on the primary, may end it and write, as
+   COMMIT; INSERT INTO t VALUES (1) does. */
 static bool message_may_write(const struct client *c, const struct pg_frame *f)
 {
 	struct request_text text;
@@ -558,8 +557,7 @@ static enum verdict examine_on_standby(struct client *c, struct server *s, const
 	tag = f->type == PGC_QUERY ? end_of_transaction(text.at, text.size, true) : NULL;
 	if (tag && (s->status == 'T' || *tag == 'R') && leave_standby(c, s))
 		return VERDICT_LATER;
-	/* the transaction is aborted, so the standby executes nothing, and its error is the same as
-	   the primary's */
+	/* the transaction is aborted: the standby executes nothing, as the primary would */
 	if (s->status != 'T')
 		return VERDICT_PASS;
 	is_refused = text.at ? read_transaction_affects_standby(text.at, text.size) ||
