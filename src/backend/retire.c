@@ -114,7 +114,8 @@ void retire_database(struct server *from, const uint8_t *text, size_t size)
 	}
 }
 
-/* Whether the resolver may still find the server's address for its name. */
+/* Whether a look-up of its name may find another address for the server. Not for Unix sockets, and
+   not for cancel requests, which have the address of their target. */
 static bool may_have_moved(const struct server *s)
 {
 	return !s->pooled.is_cancel && s->peer.remote.family != AF_UNIX;
