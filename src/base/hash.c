@@ -4,9 +4,9 @@
  *
  * Unauthenticated clients choose many of the keys: names of statements, users and databases, texts,
  * addresses. If an attacker could compute the hash, many names could be chosen that share one
- * chain, and all clients would wait while the single thread walks the chain. With a key that only
- * this process knows, this is not possible. Rust, Ruby and Python use one round per word and three
- * final rounds too.
+ * chain, and all clients would wait while the single thread walks the chain. With a secret key of
+ * this process, this is not possible. Rust, Ruby and Python use one round per word and three final
+ * rounds too.
  *
  * Invariant: the key does not change while a table exists. Therefore the process has one key, which
  * is drawn before anything else is done (main.c). Without a key, as in simulations, all hashes are
