@@ -8,10 +8,9 @@
 #include "pool/host.h"
 
 /*
- * The request of a client that asks for a role: see relay/request.c. Room relay writes it.
+ * The request of a client with a role: see relay/request.c. Room relay writes it.
  */
-#define RETRY_MOST (16 * 1024)		/* bytes of a request that are kept, and of an answer that
-					   is held back */
+#define RETRY_MOST (16 * 1024)		/* kept bytes of a request, and held bytes of an answer */
 
 enum request_step {
 #define REQUEST_STEP(id, host, moves) REQUEST_##id,
@@ -24,7 +23,7 @@ enum request_step {
 #define REQUEST_IN_READ                                                                            \
 	(REQUEST_IN(READ_ON_STANDBY) | REQUEST_IN(READ_ON_PRIMARY) | REQUEST_IN(MAY_WRITE))
 
-/* The state of a BEGIN that pgweir answers itself. */
+/* The state of a BEGIN with an answer of pgweir. */
 enum request_begin {
 	BEGIN_NONE,
 	BEGIN_HELD,			/* no server has it */

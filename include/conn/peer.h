@@ -14,15 +14,15 @@
  * message, the reasons why the socket is not read, and the mark that the connection ends.
  *
  * Received bytes are in the read buffer of the loop while they are handled. Bytes that cannot be
- * handled yet are in `held`: the beginning of a message, requests of a client that waits for a
- * server, or messages that exceed the share of this turn. The next `passing` received bytes are the
- * rest of a message, and are forwarded (or dropped) without being looked at. Example: a DataRow of
- * 10 MB is forwarded in many reads, and only its header is examined. Bytes to be sent are in
- * stream.out if the socket is full. An idle connection has none.
+ * handled yet are in `held`: the beginning of a message, requests of a client in the queue, or
+ * messages that exceed the share of this turn. The next `passing` received bytes are the rest of a
+ * message, and are forwarded (or dropped) without being looked at. Example: a DataRow of 10 MB is
+ * forwarded in many reads, and only its header is examined. Bytes to be sent are in stream.out if
+ * the socket is full. An idle connection has none.
  *
  * The end of a connection is handled after all bytes that came before it: while held_first is set,
- * the socket is not read, and the connection is on world->peers.again or waits for an event that
- * puts it there.
+ * the socket is not read, and the connection is on world->peers.again or an awaited event will put
+ * it there.
  */
 struct world;
 

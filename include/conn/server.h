@@ -65,7 +65,7 @@ struct server_session {
 	bool meaning_in_doubt;
 	/* a prepared statement may change the meaning of SQL texts */
 	bool meanings_prepared;
-	bool roles_prepared;		/* a statement that may set a role is prepared */
+	bool roles_prepared;		/* a prepared statement may set a role */
 	/* pgweir can prove that currval() and lastval() return values of its client ... */
 	bool values_may_be_own;
 	bool values_are_own;		/* ... and has proven it for the next text of the client */
@@ -169,7 +169,7 @@ static inline struct server *server_of(struct pool_server *p)
 	return LIST_OBJECT(p, struct server, pooled);
 }
 
-/* A ReadyForQuery has this status of the server: I, T or E. */
+/* A ReadyForQuery has arrived with this status of the transaction: I, T or E. */
 static inline void server_status_received(struct server *s, char status) { s->status = status; }
 /* The server has sent an ErrorResponse. */
 static inline void server_error_received(struct server *s, bool is_fatal)

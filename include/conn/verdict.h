@@ -20,7 +20,7 @@ enum verdict {
 	VERDICT_BROKEN,		/* the socket of the server is broken */
 	/* messages of servers */
 	VERDICT_READY,		/* a ReadyForQuery for the client */
-	/* a ReadyForQuery that leaves a transaction open in statement mode */
+	/* a ReadyForQuery in an open transaction, in statement mode */
 	VERDICT_REFUSE,
 	VERDICT_FATAL,		/* an error without a request: the server is about to end */
 	/* the answer to task_leave (relay/release.h), the last message of the server */

@@ -8,8 +8,8 @@
  * descriptor. Nothing is trusted before the whole record was read: the caller then checks that the
  * members of all rooms fit together, and ends the connection if not.
  *
- * A member that is not packed has the value of a new connection in the new process. A new member is
- * added to both functions, and HANDOVER_VERSION is incremented.
+ * Other members have the values of a new connection in the new process. A new member is added to
+ * both functions, and HANDOVER_VERSION is incremented.
  */
 #include "conn/connection_record.h"
 
