@@ -35,9 +35,9 @@ bool drain_stop(struct pools *pools, enum drain_of of, const char *name, bool qu
    several hosts: only clients that keep a server at the host belong to the target. */
 bool drain_applies(const struct drain *drain, const struct database *database, const char *user,
 		   const struct host *at);
-/* Returns a drain that the client belongs to, and in which it is the client's turn. The turn
-   follows from the id of the connection, because ids are spread evenly over the time of the drain.
-   With `now` INT64_MAX the turn of each client has come. NULL: none. */
+/* Returns a drain of the client, in which it is the client's turn. The turn follows from the id of
+   the connection, because ids are spread evenly over the time of the drain. With `now` INT64_MAX
+   the turn of each client has come. NULL: none. */
 struct drain *drain_due(const struct pools *pools, const struct database *database,
 			const char *user, const struct host *at, uint64_t id, usec_t now);
 /* Calls give() for each drain, oldest first. */

@@ -104,8 +104,8 @@ struct host {
 	/* monotonic: when the last successful login began, of a watcher or of a server with a
 	   report of its role */
 	usec_t accepted_at;
-	/* monotonic: the watcher logs in again unless accepted_at is as late. A host that shuts
-	   down still answers queries on open connections, so only a login shows that it stays */
+	/* monotonic: the watcher logs in again unless accepted_at is as late. During its shutdown a
+	   host still answers queries on open connections, so only a login shows that it stays */
 	usec_t login_wanted;
 	/* consecutive logins that led to another server than the watcher's */
 	unsigned strangers;

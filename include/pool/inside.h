@@ -97,8 +97,8 @@ static inline void list_shortage(struct pool *pool, struct list *all, struct lis
 }
 
 /* life.c */
-/* Whether only internal requests, such as auth_query, use the pool. A server that is opened now
-   then counts for max_auth_query_connections (pool_server.for_internal). */
+/* Whether only internal requests, such as auth_query, use the pool. Then a new server counts for
+   max_auth_query_connections (pool_server.for_internal). */
 static inline bool pool_is_for_internal(const struct pool *pool)
 {
 	return pool->internal_requests > 0 && pool->internal_requests == pool_clients(pool);

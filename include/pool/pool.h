@@ -15,7 +15,7 @@
 /*
  * Databases, users and pools with their queues and limits: which client may use which server
  * connection, and when. This room sends no bytes and opens no sockets; it calls struct pool_ops for
- * that. Every count is the length of a list that this room keeps.
+ * that. Every count is the length of a list of this room.
  *
  * Invariants (pools_check): an idle server has no client; a link has two ends; an object is on the
  * list of its state; counts of database and user are the sums over their pools.
@@ -258,7 +258,7 @@ struct pool_client {
 	/* waits for the verdict on its last host, and no host suits it until then; written by
 	   request_to() */
 	bool is_held : 1;
-	/* waits for a standby that covers the last read of the client: see pool/choose.c */
+	/* waits for a standby with the data of the client's last read: see pool/choose.c */
 	bool settles : 1;
 	/* has channels on the listener of its pool, and cannot move to another pool */
 	bool listens : 1;
@@ -271,7 +271,7 @@ struct pool_client {
 	/* host->incarnation of the host of its last read; 0: none, or the primary, unless a choice
 	   for reads has led there */
 	uint32_t read_incarnation;
-	/* end of its last transaction on a primary that may have written, and of its last read; 0:
+	/* end of its last transaction on a primary with possible writes, and of its last read; 0:
 	   none */
 	usec_t wrote_at, read_at;
 	uint8_t state;				/* enum client_state */
@@ -323,7 +323,7 @@ struct pool_server {
 /* Callbacks of room pool. They are called from pools_schedule, pools_maintain, pools_reconfigure
    and console verbs, never from an event handler of a client or server. Each callback acts at once:
    when it returns, the states of the given objects and of the other ends of their links have
-   changed, and no other states. A server that ops->drop closes does not count as a failed login. */
+   changed, and no other states. Servers closed by ops->drop do not count as failed logins. */
 struct pool_ops {
 	/* The server is lent to the client, which has waited for this time. Both are ACTIVE and
 	   linked already. */

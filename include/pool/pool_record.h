@@ -30,9 +30,9 @@ struct pool_client_record {
 };
 void pool_client_pack(struct bytes *out, const struct pool_client *client);
 struct pool_client_record pool_client_unpack(struct unpack *in, struct pool_client *client);
-/* Gives a client that has joined its pool its state: IDLE, WAITING, or ACTIVE with `server`, which
-   is NULL otherwise. The assignment of the server is not counted again. False: no memory, or pins
-   without a server. */
+/* Gives the client, which has joined its pool, its state: IDLE, WAITING, or ACTIVE with `server`,
+   which is NULL otherwise. The assignment of the server is not counted again. False: no memory, or
+   pins without a server. */
 bool pool_client_restore(struct pool_client *client, enum client_state state,
 			 struct pool_server *server, const struct pool_client_record *record,
 			 usec_t now);

@@ -75,7 +75,7 @@ struct roles {
 	char source_why[HOST_WHY];	/* why there is no leader */
 };
 
-#define ROLE_MEMBERS_MOST 64		/* hosts of a list that Patroni has named */
+#define ROLE_MEMBERS_MOST 64		/* hosts of a list from Patroni */
 /* A member of a cluster. */
 struct role_member {
 	char key[272];			/* "host:port" */
@@ -136,7 +136,7 @@ bool pool_client_set_target(struct pool_client *client, usec_t now);
 /* After an online restart: sets client->target. Its writes and reads until now are unknown: a host
    suits it only after it has caught up with the present position. False: no memory. */
 bool pool_client_adopt(struct pool_client *client, usec_t now);
-/* Makes database->roles for a client that asks for a role although the configuration does not.
+/* Makes database->roles, because a client asks for a role although the configuration does not.
    False: no memory. */
 bool roles_begin(struct database *database, usec_t now);
 void roles_free(struct database *database);

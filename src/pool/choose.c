@@ -12,12 +12,12 @@
  * minute, one in SETTLE_ONE_IN of their transactions chooses again. Server connections stay where
  * they are, and leave by server_idle_timeout.
  *
- * A client that has read from the primary must not see older data afterwards: it needs a standby
- * that covers this read. Standbys are always a little behind, so a client without pauses would read
- * from the primary for ever. Therefore one in SETTLE_ONE_IN of its transactions waits for a standby
- * with little lag (client->settles), for SETTLE_WAIT at most. A move from one standby to another
- * one waits in the same way. Example: all standbys restart, and the clients read from the primary;
- * a minute later most of them read from standbys again.
+ * After a read from the primary a client must not see older data: it needs a standby with the data
+ * of this read. Standbys are always a little behind, so a client without pauses would read from the
+ * primary for ever. Therefore one in SETTLE_ONE_IN of its transactions waits for a standby with
+ * little lag (client->settles), for SETTLE_WAIT at most. A move from one standby to another one
+ * waits in the same way. Example: all standbys restart, and the clients read from the primary; a
+ * minute later most of them read from standbys again.
  *
  * Only failed connects and checks, and max_lag, make a host unsuitable: a client waits for a server
  * of a full pool. A host that refuses the logins of the pool (password, pg_hba.conf, missing
@@ -373,7 +373,7 @@ static unsigned recall_reads_of(struct roles *roles, const struct pool *pool, us
 }
 
 /*
- * A host that hangs keeps its connections open, so a read on it would last as long as the hang. The
+ * A hanging host keeps its connections open, so a read on it would last as long as the hang. The
  * host is not fresh after two periods without an answer, and then another host gets the read. The
  * evidence of each later decision repeats the attempt, for clients that no other host suited
  * before.

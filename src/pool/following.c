@@ -18,14 +18,13 @@
  * 3. FOLLOWS: it has the primary's timeline, is not beyond the primary's position, no sender
  *    contradicts it, and it receives. It must have shown that it receives, by one of two facts:
  *     - Two answers in a row name the same WAL receiver. One answer is not enough: the receiver of
- *       a server that has diverged connects again and again, and ends at the first record that does
- *       not fit.
+ *       a diverged server connects again and again, and ends at the first record that does not fit.
  *     - It has replayed more than the primary had, twice: more than at the first comparison, and
  *       more than when that was seen. This is the proof for standbys that are fed from an archive.
- *       Once is not enough, because a standby that has crashed is readable while it still replays
- *       WAL of its former primary. This WAL ends somewhere. Either the standby stops at its end, or
- *       is seen beyond the primary. (A former primary that has crashed is not readable before the
- *       end of its own WAL.) The proof lasts, because a server in recovery writes nothing itself.
+ *       Once is not enough, because after a crash a standby is readable while it still replays WAL
+ *       of its former primary. This WAL ends somewhere. Either the standby stops at its end, or is
+ *       seen beyond the primary. (A former primary that has crashed is not readable before the end
+ *       of its own WAL.) The proof lasts, because a server in recovery writes nothing itself.
  * 4. DIVERGED: its timeline is higher than the primary's, or its position was beyond a position
  *    that the primary reported later: it has WAL that the primary has never written. To replay more
  *    does not cure it. The state ends with the server (a rewound server has restarted: another
@@ -38,10 +37,9 @@
  * pg_stat_wal_receiver), if its key is in the list of the database: is_fed() follows the chain from
  * host to host. Example: h1 is isolated, lives on as a primary and feeds h3; h2 is the primary with
  * the same timeline. h3 receives steadily and is behind h2, but names h1, which is not the primary.
- * A sender that the list does not name proves nothing: a standby may reach the primary by another
- * address than pgweir, or through a server that is not listed. Then the receiver counts. One
- * gap remains: two primaries have the same timeline, and the standby is fed by the primary that the
- * list does not name.
+ * An unlisted sender proves nothing: a standby may reach the primary by another address than
+ * pgweir, or through an unlisted server. Then the receiver counts. One gap remains: two primaries
+ * have the same timeline, and the standby is fed by the primary that the list does not name.
  *
  * Columns of pg_stat_wal_receiver other than the process id, among them sender and received
  * timeline, need the rights of pg_read_all_stats. Without them the sender is unknown, and a standby

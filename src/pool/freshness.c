@@ -7,7 +7,7 @@
  *
  * Example. At 10.0 s pgweir asks the primary, which answers position 500. At 10.1 s a standby
  * answers that it has replayed 520: its fresh_to is 10.0 s. A client whose last write was
- * acknowledged at 9.9 s may read there. A client that wrote at 10.05 s may not: it waits for the
+ * acknowledged at 9.9 s may read there. A client with a write at 10.05 s may not: it waits for the
  * next answers, or reads from the primary. No standby is asked because of a write.
  *
  * All times are of pgweir's own clock, read before a question is sent. The time of a turn is read

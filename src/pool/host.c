@@ -6,9 +6,9 @@
  * waits longest (comes_first). This pool also takes servers from others. A pool with at least two
  * servers more gives one at once. A pool with one server more gives it after TURN for each of its
  * servers, counted from its youngest server, so that pools take turns and a server is not closed
- * for each transaction. An idle server is closed at once, a busy one when its client releases it; a
- * server that was idle for TURN is closed for any pool. A pool with clients in its queue keeps its
- * idle servers.
+ * for each transaction. An idle server is closed at once, a busy one when its client releases it;
+ * after TURN an idle server is closed for any pool. A pool with clients in its queue keeps its idle
+ * servers.
  *
  * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only
  * if all have failed.

@@ -16,7 +16,7 @@
  *   several servers in turn, such as the address of a load balancer, some sessions lead to the
  *   watcher's server. These stay.
  *
- * A host whose identity is unknown (a service that imitates PostgreSQL) is used as before.
+ * A host without a known identity, such as a service other than PostgreSQL, is used as before.
  *
  * Invariant: no session that is lent leads to a server that is known to differ from the watcher's.
  */

@@ -2,8 +2,8 @@
  * Roles of hosts.
  *
  * Hosts report their state (role_evidence.c). Each report is evidence with the time before the
- * question was sent, so it is true at that time or later. A claim that is older than
- * roles_fresh_for() is unknown.
+ * question was sent, so it is true at that time or later. A claim older than roles_fresh_for() is
+ * unknown.
  *
  * The primary of a database is the host of its list with a fresh claim to be the primary. If
  * several hosts claim it, the host with the highest timeline is the primary, because a promotion
@@ -16,7 +16,7 @@
  *
  * When a database gets another primary, all connections of the database to the old primary end at
  * once, in the middle of transactions too, because their writes would be lost. Connections to a
- * promoted standby stay. A primary that is only unknown keeps its connections.
+ * promoted standby stay. While the primary is only unknown, it keeps its connections.
  *
  * Invariants: roles->primary is fresh, and one of the places. pool->targets of each pool of the
  * database follows from the last decision.

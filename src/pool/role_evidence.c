@@ -7,9 +7,9 @@
  * answer to a question has timeline, position and system identifier; after another kind of report
  * with a new claim they are unknown until the next answer.
  *
- * A report that is older than the evidence changes no claim, but may add the timeline or the
- * position that a quicker report did not have. An answer of another server than before makes
- * everything known about the old one void (host_note_server()).
+ * A report older than the evidence changes no claim, but may add the timeline or the position that
+ * a quicker report did not have. An answer of another server than before makes everything known
+ * about the old one void (host_note_server()).
  *
  * A failed connection makes the claim unknown, and a refused login confirms it. An event such as
  * the end of a session or SQLSTATE 25006 puts it in doubt: then all hosts of its databases are
