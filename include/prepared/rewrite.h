@@ -10,7 +10,7 @@
  * rewrite.c.
  */
 
-/* The message of a client that prepared_send() is handling. */
+/* A message of a client, while prepared_send() handles it. */
 struct prepared_request {
 	struct client *c;
 	struct server *s;
@@ -46,8 +46,8 @@ static inline bool request_is_private(const struct prepared_request *r)
 	return r->s->session.meaning_in_doubt ||
 	       ((r->s->session.dirty | r->c->pooled.pins) & PIN_TEMPORARY);
 }
-/* Whether an earlier batch may be a COPY that fails. Then only the server knows which answers
-   belong to which batch, and the client gets all of them, so pgweir must not add messages. */
+/* Whether an earlier batch may be a failing COPY. Then only the server knows which answers belong
+   to which batch, and the client gets all of them, so pgweir must not add messages. */
 static inline bool request_is_after_copy(const struct prepared_request *r)
 {
 	return !ledger_is_one_batch(&r->s->ledger) && ledger_may_copy(&r->s->ledger);

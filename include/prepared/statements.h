@@ -14,12 +14,12 @@
 /* The kinds of messages in the journal. The values are part of the handover record. */
 enum op_kind {
 	OP_PARSE,		/* Parse of the client, sent under the server's name */
-	OP_REPARSE,		/* Parse by pgweir of a statement that the server lacks */
-	OP_KNOWN,		/* local reply to a Parse of a statement that the server has */
+	OP_REPARSE,		/* Parse by pgweir of a statement missing on the server */
+	OP_KNOWN,		/* local reply to a Parse of a statement known to the server */
 	OP_CLOSE,		/* Close of the client, usually a local reply */
 	OP_EVICT,		/* Close by pgweir */
 	OP_USE,			/* Bind or Describe of the client */
-	OP_DUPLICATE,		/* Parse of a name that the client has: fails */
+	OP_DUPLICATE,		/* Parse of a name in use: fails */
 	OP_UNNAMED,		/* Parse or Close of the unnamed statement */
 	OP_UNNAMED_REPARSE,	/* Parse by pgweir of the client's unnamed statement */
 	OP_UNNAMED_QUERY,	/* Query of the client, which ends the unnamed statement */
