@@ -10,7 +10,7 @@
  */
 enum duration { DURATION_QUERY, DURATION_TRANSACTION, DURATION_WAIT };
 
-/* Logs a duration of a client that has a server, if the settings say so. */
+/* The client has a server: logs a duration, if the settings say so. */
 void duration_log(struct client *client, enum duration what, usec_t took);
 /* The client begins a query with this message: notes its text for the log. The first `here` bytes
    of the body have arrived. */

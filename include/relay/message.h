@@ -25,9 +25,8 @@ struct walk relay_pass_plain(struct client *client, const uint8_t *at, size_t n)
    False: the client has ended. */
 bool relay_send_local_replies(struct client *client, struct server *server);
 
-/* Whether pgweir may replace an ErrorResponse that arrives now by other words for the client.
-   Example: the error names a prepared statement by the server's name, and the client knows another
-   one. */
+/* Whether pgweir may replace the next ErrorResponse by other words for the client. Example: the
+   error names a prepared statement by the server's name, and the client knows another one. */
 static inline bool answer_may_be_told(const struct server *s)
 {
 	const struct client *c = s->pooled.link && !s->pooled.link->is_internal

@@ -63,8 +63,8 @@ struct release {
 	const char *why;
 };
 
-/* Pure: the verdict depends on the view only. For a client that stays and, with client_ends, for a
-   client that ends. */
+/* Pure: the verdict depends on the view only. For clients that stay and, with client_ends, for
+   clients that end. */
 struct release release_decide(const struct release_view *view);
 
 /* An empty query: its answer resolves a doubt of the ledger. */

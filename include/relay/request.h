@@ -11,8 +11,8 @@
 #include "pool/read_verdicts.h"
 
 /*
- * The request of a client that asks for a role: which host executes it. See request.c; offload.c
- * has single statements, and retry.c the requests that another server gets instead.
+ * The request of a client with a role: which host executes it. See request.c; offload.c has single
+ * statements, and retry.c the requests that another server gets instead.
  */
 
 /* How much of the request has arrived, of a client without a server. */
@@ -125,8 +125,9 @@ enum verdict request_take(struct client *client, const uint8_t *at, size_t n, bo
 			  size_t *used);
 /* The server of the client is ready for its next message, this frame: gathers the BEGIN that is
    held. For the steps of REQUEST_IN_TRANSACTION. VERDICT_PASS; VERDICT_WAIT: the last request must
-   be answered first; VERDICT_MORE: more of the message must arrive; VERDICT_SWALLOW: a message that
-   fails was gathered instead; VERDICT_LATER: the client has left its server; VERDICT_NO_MEMORY. */
+   be answered first; VERDICT_MORE: more of the message must arrive; VERDICT_SWALLOW: a failing
+   message was gathered instead; VERDICT_LATER: the client has left its server;
+   VERDICT_NO_MEMORY. */
 #define REQUEST_IN_TRANSACTION                                                                     \
 	(REQUEST_IN(BEGIN_HELD) | REQUEST_IN(TO_READ) | REQUEST_IN(TO_PRIMARY) | REQUEST_IN_READ)
 enum verdict request_before(struct client *client, struct server *server,

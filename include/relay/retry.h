@@ -4,8 +4,8 @@
 #include "relay/request.h"
 
 /*
- * A request that another server can execute instead: see retry.c. Only clients that ask for a role
- * have a struct request.
+ * Requests that another server executes in place of the first server: see retry.c. Only clients
+ * that ask for a role have a struct request.
  */
 
 /* The verdict on the beginning of an answer. */
@@ -19,7 +19,7 @@ enum retry_verdict {
 };
 
 /* The kind of request that an error answers, and its consequence: tbl/retry_error.tbl. Example:
-   25006 as the answer of a host that was the primary until now. */
+   25006 as the answer of the former primary. */
 enum error_of { ERROR_OF_READ, ERROR_OF_UNREAD, ERROR_OF_PRIMARY, ERROR_OF_STANDBY };
 enum resend {
 	RESEND_NEVER,			/* the client gets the error */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* pg_terminate_backend() and pg_cancel_backend() with a process number that pgweir has given to a
-   client, such as SELECT pg_cancel_backend(4242): see signal.c. */
+   client, such as SELECT pg_terminate_backend(1234567890): see signal.c. */
 
 /* Whether the message may call one of these functions. False: signal_replace() need not be
    called. */

@@ -13,11 +13,11 @@
  * 4. from_server.c forwards the answer and crosses it off the ledger.
  * 5. ReadyForQuery says that the transaction is over: release.c returns the server to the pool.
  *
- * A frame that need not be understood costs a look at its five header bytes: it is entered in the
- * ledger (towards the server) or crossed off (towards the client), and its bytes are part of a run
- * that goes to the other socket in one call. Bytes are copied only if a socket is full, a header is
- * incomplete, or a client waits for a server; then they are held in a buffer until they can be
- * sent.
+ * Most frames need not be understood, and each costs a look at its five header bytes: it is entered
+ * in the ledger (towards the server) or crossed off (towards the client), and its bytes are part of
+ * a run that goes to the other socket in one call. Bytes are copied only if a socket is full, a
+ * header is incomplete, or a client waits for a server; then they are held in a buffer until they
+ * can be sent.
  *
  * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short
  * loop, and they are sent in one call. walk_client_frames examines the others frame by frame

@@ -3,7 +3,7 @@
  *
  * A client's message goes one of two ways, with the same effect. relay_take looks at one frame,
  * possibly before it is complete. relay_pass_plain takes most traffic in one short loop: complete
- * messages for a server that is ready, which may pass unread. Both go by the message's row in
+ * messages for a ready server, which may pass unread. Both go by the message's row in
  * include/tbl/message.tbl, which names the code that takes a message and the condition under which
  * it may pass without that code.
  *
@@ -115,7 +115,7 @@ static NEVER_INLINE bool send_local_replies(struct client *c, struct server *s)
 	const void *reply;
 	size_t size, used;
 
-	/* a ReadyForQuery that is held back precedes them */
+	/* a held ReadyForQuery precedes them */
 	if (s->task == &task_hear)
 		return true;
 	/* between two messages, and not more than pgweir keeps while a client does not read */
@@ -178,7 +178,7 @@ static bool message_may_move(const struct server *s)
 	       !(s->session.dirty | c->pooled.pins);
 }
 
-/* VERDICT_PASS: the client has a server that is ready for the message. */
+/* VERDICT_PASS: the client has a server, which is ready for the message. */
 static enum verdict find_server(struct client *c, const struct pg_frame *f)
 {
 	bool is_of_copy = pg_client_messages[f->type].phases == PG_COPY;

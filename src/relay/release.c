@@ -13,7 +13,7 @@
  * 2. The client may have changed its session, for example by SET: RELEASE_ASK. must_continue()
  *    sends a question about the session, and the answer leads back here. If the session then has
  *    state that cannot move, such as a temporary table, the client keeps its server.
- * 3. The ledger does not know whether the server owes an answer, after a COPY that has failed:
+ * 3. The ledger does not know whether the server owes an answer, after a failed COPY:
  *    RELEASE_SETTLE sends an empty query, whose answer shows it. If it can never be known, the
  *    client gets another server (RELEASE_MOVE).
  * 4. After the link the server waits in server_release() (state/server_session.c) for cancel
@@ -364,7 +364,7 @@ static NEVER_INLINE void release_add_host(struct server *s, const struct client 
 	server_run_and_free(s, &task_barrier, &sql);
 }
 
-/* Carries out each verdict on the server of a client that stays. */
+/* Carries out each verdict on the server; its client stays. */
 static NEVER_INLINE void release_in_steps(struct server *s, struct client *c)
 {
 	struct release_view view = view_of(s, c);

@@ -1,5 +1,5 @@
 /*
- * The request of a client that asks for a role: which host executes it.
+ * The request of a client with a role: which host executes it.
  *
  * A client asks for a role: most for the primary, some for standbys (pool/role.h). With the setting
  * reads, standbys also execute reads of clients of the primary: read-only transactions
@@ -28,8 +28,8 @@
  * 5. Further requests of the transaction are sent one at a time: the request after the end of the
  *    transaction may be a write, which must not go to this server. A standby would execute some
  *    statements that are meant for the primary, such as advisory locks, or would keep the client
- *    for its session: it gets a text that fails instead, and the client gets the error 25001. A
- *    Query like "COMMIT; INSERT ..." goes to the primary, after the BEGIN: leave_standby(). On the
+ *    for its session: it gets a failing text instead, and the client gets the error 25001. A Query
+ *    like "COMMIT; INSERT ..." goes to the primary, after the BEGIN: leave_standby(). On the
  *    primary such a text makes MAY_WRITE of the step, so that later reads wait for it.
  * 6. The transaction ends. The link ends, even if the next request has arrived. The step stays
  *    until that request is decided, as in 1 or 2.

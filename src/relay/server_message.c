@@ -189,8 +189,8 @@ static bool is_surplus(const struct server *s, const struct pg_frame *f, enum le
 	return mark == MARK_TASK && f->type == PGS_READY && s->ledger.mark == LEDGER_UNMARKED;
 }
 
-/* Notes the facts about the server that a message contains, also of a message that is not
-   forwarded. False: the message is malformed, or there is no memory (pooled.close_reason). */
+/* Notes the facts about the server that a message contains, even if the message is not forwarded.
+   False: the message is malformed, or there is no memory (pooled.close_reason). */
 static bool take_note(struct server *s, struct client *c, const struct pg_frame *f,
 		      enum ledger_verdict verdict, enum ledger_owner owner)
 {
