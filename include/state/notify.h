@@ -88,9 +88,9 @@ void notify_server_end(struct server *server, enum close_reason why);
 bool notify_server_restore_server(struct server *server, const char *marker);
 
 /*
- * A client that LISTENs (session_state = full). Promise: the client receives each notification of
- * its channels once and in order, between two messages and outside of transactions, on any server.
- * See notify.c.
+ * A listening client (session_state = full). Promise: the client receives each notification of its
+ * channels once and in order, between two messages and outside of transactions, on any server. See
+ * notify.c.
  */
 struct session_answer;
 

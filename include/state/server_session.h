@@ -116,7 +116,7 @@ void role_reported(struct server *server, const char *name);
 /* Returns a copy of the text if it is a note, freed with mem_free. NULL: it is not a note, or there
    is no memory. */
 char *role_note_of(const uint8_t *text, size_t size);
-/* Appends two columns of a SELECT that set the role of the note (NULL: the role that a RESET
+/* Appends two columns of a SELECT, which set the role of the note (NULL: the role that a RESET
    restores), `for_transaction`: until the end of the transaction. False: it is not a note. */
 bool role_sql(const char *note, bool for_transaction, struct bytes *sql);
 /* Stores the notes of the role and search_path from another process; NULL: none. False: one is

@@ -15,7 +15,7 @@
  */
 #define SESSION_NAMES_MOST 100		/* parameters with a dot that one client may name */
 
-/* The session of a client that keeps_state. */
+/* The session of a client with keeps_state. */
 struct client_session {
 	const struct params *first;	/* its start-up parameters, which RESET restores */
 	/* of parameters with a dot that its texts contain, each with its NUL */
@@ -31,15 +31,15 @@ struct client_session {
 	uint16_t calls;
 	uint16_t unnamed_calls;		/* the same of its unnamed statement */
 	struct notify_client *notify_client;	/* its channels; NULL: none. See notify.h */
-	/* it has prepared a statement that may UNLISTEN or begin a transaction */
+	/* one of its prepared statements may UNLISTEN or begin a transaction */
 	bool unlistens;
-	/* bit 1 << enum text_of: ... or a text that may send notifications */
+	/* bit 1 << enum text_of: ... or a text with possible notifications */
 	uint8_t notifies;
 	bool draws : 1;			/* ... or a statement that calls nextval */
 	/* ... or a statement that inserts rows, whose columns may have sequences */
 	bool fills : 1;
 	bool unnamed_fills : 1;		/* its unnamed statement does one of both */
-	/* it has prepared a statement that asks for the last value of a sequence */
+	/* one of its prepared statements asks for the last value of a sequence */
 	bool prepared_reads;
 	/* one of its messages since the last release check may draw values */
 	bool draws_now;

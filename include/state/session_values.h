@@ -30,7 +30,7 @@ struct sequence_values {
 	uint32_t batch;			/* server->batch at that time */
 	/* no later text of the client may have drawn values: see session_values_are_known() */
 	bool are_fresh;
-	/* since then the client has used a command that may drop sequences */
+	/* since then a command of the client may have dropped sequences */
 	bool drops;
 };
 

@@ -1,6 +1,6 @@
 /*
- * The order in which a client that LISTENs (session_state = full) is sent its notifications: the
- * order of commits, as PostgreSQL sends them.
+ * The order in which a listening client (session_state = full) is sent its notifications: the order
+ * of commits, as PostgreSQL sends them.
  *
  * A client has two sources. The listener of its pool receives all notifications, in the order of
  * commits (notify.c). The client's own server sends the client's own notifications if it LISTENs

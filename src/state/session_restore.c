@@ -164,7 +164,7 @@ static bool same_others(const struct params *a, const struct params *b)
 }
 
 /* The server has refused the parameters. The cause may be the state that another client has left in
-   the session: a short statement_timeout, a parameter that cannot be reset, temporary tables after
+   the session: a short statement_timeout, parameters that cannot be reset, temporary tables after
    which temp_buffers cannot change. Then the server ends, and the client gets another one. Start-up
    parameters that no server has accepted yet do not end a server: the client gets the error. */
 static enum task_end refuse_params(struct server *s, struct client *c)
