@@ -208,7 +208,7 @@ static void check_login(const struct checker *c)
 }
 
 /* The owner of a database can replace a function or operator that is found by search_path: see
-   find_name(). */
+   check_names.c. */
 #define UNQUALIFIED "uses \"%.64s\" without a schema: "
 #define FOR_LOOKUPS \
 	UNQUALIFIED "set \"auth_dbname\", or write OPERATOR(pg_catalog.=) and SCHEMA.FUNCTION, " \
