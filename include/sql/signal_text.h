@@ -31,7 +31,8 @@ static inline bool signal_text_may_be(const uint8_t *text, size_t size)
 	       (text[7] | 0x20) == 'p';
 }
 
-/* The value of the parameter for which signal_text_prepare()'s text has the result true. */
+/* The value of the parameter for which the text that begins with SIGNAL_PREPARED has the result
+   true. */
 #define SIGNAL_DONE (-2147483647)
 /* The beginning of that text. */
 #define SIGNAL_PREPARED "SELECT CASE $1::int WHEN -2147483647 THEN true ELSE "
