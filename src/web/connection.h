@@ -95,8 +95,8 @@ void connection_answer(struct connection *c, int status, const char *type);
 /* Answers with a short text as the whole body. */
 void connection_tell(struct connection *c, int status, const char *text);
 
-/* Begin an answer: json.c, metrics.c, page.c. `items`: names of SHOW and of this room's lists,
-   separated by commas. */
+/* Begin an answer: json.c, metrics.c. `items`: names of SHOW and of this room's lists, separated by
+   commas. */
 void json_answer(struct connection *c, const char *items);
 void metrics_answer(struct connection *c);
 
