@@ -309,3 +309,29 @@ def test_each_function_in_the_document_is_in_the_file_that_it_names():
         if not re.search(rf"^[A-Za-z][^\n;=]*\b{function}\([^;{{]*\)\n{{", text, re.M):
             faults.append(f"{function}() is not defined in {path}")
     assert not faults, "\n".join(faults)
+
+
+# Functions of PostgreSQL, of libraries and of Patroni in comments, and names that stand for several.
+FOREIGN = set("""
+    check_datestyle cluster_as_json dblink_exec evhttp_connection_base_new exec_simple_query lex_save pg_split_opts _record_pack step_x take_x
+    """.split())
+FOREIGN_FILES = set("b.c load.c syslog.h utils.py".split())
+
+
+def test_each_function_and_file_in_a_comment_exists():
+    """`name()` and `file.c` in the comments of src and include: a name in a comment is not renamed by a compiler."""
+    token = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*(.*?)\*/', re.S)
+    found = {path: text for path, text in texts(".c", ".h", ".tbl").items() if not path.startswith("test")}
+    words = set()
+    for text in found.values():
+        words |= set(re.findall(r"\w+", token.sub(lambda m: m.group() if m.group(1) is None else " ", text)))
+    names = {name for top in ("src", "include", "test", "doc", "etc") for _, _, files in os.walk(os.path.join(TOP, top)) for name in files}
+    faults = []
+    for path, text in found.items():
+        for comment in token.finditer(text):
+            body = comment.group(1) or ""
+            faults += [f"{path}: {name}()" for name in re.findall(r"\b([a-z_]\w{3,})\(\)", body) if name not in words | FOREIGN]
+            faults += [f"{path}: {name}" for name in re.findall(r"\b(?:[a-z_]+/)*([a-z_]+\.(?:c|h|tbl|py|md))\b", body)
+                       if name not in names | FOREIGN_FILES]
+    assert len(found) > 300
+    assert not faults, "\n".join(faults)
