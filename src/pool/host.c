@@ -3,7 +3,7 @@
  *
  * Without a budget the servers of a host are only counted. With a budget a pool without room waits
  * on pools->held. Room goes to the pool with the fewest servers, among equals to the pool that
- * waits longest (comes_first). This pool also takes servers from others. A pool with at least two
+ * waits longest (host_first()). This pool also takes servers from others. A pool with at least two
  * servers more gives one at once. A pool with one server more gives it after TURN for each of its
  * servers, counted from its youngest server, so that pools take turns and a server is not closed
  * for each transaction. An idle server is closed at once, a busy one when its client releases it;
