@@ -30,8 +30,9 @@ static inline void retire_for_text(struct server *s, const uint8_t *text, size_t
 	if (statement_sql_may_end_database(text, size))
 		retire_database(s, text, size);
 }
-/* The resolver's dns_on_change; the context is the world. Retires servers that were dialled by
-   `name`, if their address is not in the answer; servers in login have one more second. */
+/* The callback `changed` of struct dns_config; the context is the world. Retires servers that were
+   dialled by `name`, if their address is not in the answer; servers in login have one more
+   second. */
 void retire_moved(void *world, const char *name, const struct dns_answer *now);
 
 #endif
