@@ -96,6 +96,9 @@ static inline void pack_text(struct bytes *out, const char *text)
 	pack_blob(out, text, text ? strlen(text) + 1 : 0);
 }
 
+/* Packs a part as a byte sequence. Frees and wipes the part. */
+void pack_wiped(struct bytes *out, struct bytes *part);
+
 /*
  * Deserialisation. A missing or invalid value sets `bad` and returns zero, NULL or false; the
  * caller checks `bad` once, at the end.
@@ -137,6 +140,8 @@ static inline int64_t unpack_i64(struct unpack *in)
 /* These return pointers into the input. */
 const uint8_t *unpack_blob(struct unpack *in, size_t *size);
 const char *unpack_text(struct unpack *in);
+/* Reads a byte sequence. Returns whether it is equal to `part`, which is freed and wiped. */
+bool unpack_compare(struct unpack *in, struct bytes *part);
 /* Copies a byte sequence of exactly `size` bytes to `to`. */
 void unpack_exactly(struct unpack *in, void *to, size_t size);
 /* Returns a number of items of at least `least` bytes each; a number that is too large for the

@@ -40,6 +40,9 @@ void world_set_listen_options(struct world *world);
    if there may be such processes, in world_tick(), at leave_until. */
 enum stop_listening { STOP_TCP, STOP_TCP_GENTLY, STOP_ALL };
 void world_stop_listening(struct world *world, enum stop_listening how);
+/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel
+   meanwhile. */
+void world_set_accepting(struct world *world, bool on);
 /* Adds a socket of the process that this one replaces, before world_listen(), which keeps the
    sockets of the configuration, or all sockets if they came from systemd. `owns_file`: the other
    process has created the file of the Unix socket. False with problems. */

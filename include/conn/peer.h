@@ -131,6 +131,10 @@ static inline bool peer_is_ending(const struct peer *peer) { return peer->fate >
    world->peers.ending. Copies `detail`, which may be NULL. */
 void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, const char *detail);
 
+/* Sorts a list of the world by id. Without memory the list stays unsorted, which only affects
+   SHOW. */
+void peers_sort(struct list *list);
+
 /* ---- flow: whether the socket is read ---- */
 
 /* The part of flow_unblock() for a peer with one of the bits. */

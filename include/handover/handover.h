@@ -3,7 +3,7 @@
 
 #include "cancel/predecessors.h"
 #include "base/pidfile.h"
-#include "net/listen.h"
+#include "conn/takeover_socket.h"
 #include "net/records.h"
 #include "pg/startup.h"
 
@@ -102,7 +102,6 @@ void giver_close(struct giver **giver);
 /* ---- the side of the new process ---- */
 
 struct taker;
-enum taker_found { TAKER_FOUND, TAKER_NOBODY, TAKER_REFUSED };
 
 /* Finds the running process and checks that it has the same handover version. TAKER_NOBODY: no
    running process; TAKER_REFUSED: a handover is not possible, or the settings name no place for the

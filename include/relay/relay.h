@@ -43,4 +43,13 @@ static inline void relay_begin_turn(struct world *w)
 /* The server's socket has taken everything that waited: the client may be read again. */
 void relay_client_drained(struct client *client);
 void relay_server_drained(struct server *server);
+
+/* resume.c */
+/* Sends bytes that the old process could not send. While the peer does not accept them, its
+   partner is not read: reading might end both connections before these bytes are sent. A broken
+   socket is noticed when it is read. */
+void relay_send_rest(struct peer *peer, const struct bytes *rest);
+/* Wakes all peers with input. All sockets are read, which also restores the state of clients that
+   must not be read yet. */
+void relay_resume(struct list *peers);
 #endif

@@ -163,6 +163,13 @@ uint64_t unpack_number(struct unpack *in, size_t size)
 	return value;
 }
 
+void pack_wiped(struct bytes *out, struct bytes *part)
+{
+	pack_blob(out, part->data ? bytes_front(part) : NULL, bytes_size(part));
+	out->failed |= part->failed;
+	bytes_wipe(part);
+}
+
 const uint8_t *unpack_blob(struct unpack *in, size_t *size)
 {
 	uint32_t length = unpack_u32(in);
@@ -170,6 +177,17 @@ const uint8_t *unpack_blob(struct unpack *in, size_t *size)
 
 	*size = at ? length : 0;
 	return at;
+}
+
+bool unpack_compare(struct unpack *in, struct bytes *part)
+{
+	size_t size;
+	const uint8_t *other = unpack_blob(in, &size);
+	bool is_same = !in->bad && !part->failed && bytes_size(part) == size &&
+		       (size == 0 || memcmp(bytes_front(part), other, size) == 0);
+
+	bytes_wipe(part);
+	return is_same;
 }
 
 const char *unpack_text(struct unpack *in)

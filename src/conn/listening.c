@@ -337,3 +337,9 @@ void world_stop_listening(struct world *w, enum stop_listening how)
 		w->listening.all = NULL;
 	}
 }
+
+void world_set_accepting(struct world *w, bool on)
+{
+	for (int i = 0; i < w->listening.count; i++)
+		listen_socket_set_accepting(w->listening.all[i], on);
+}

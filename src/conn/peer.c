@@ -59,6 +59,33 @@ void peer_end(struct peer *peer, enum peer_fate fate, enum close_reason why, con
 	list_append(&peer->world->peers.ending, &peer->node);
 }
 
+static int peer_by_id(const void *a, const void *b)
+{
+	const struct peer *x = *(struct peer *const *)a, *y = *(struct peer *const *)b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+void peers_sort(struct list *list)
+{
+	struct peer **peers;
+	size_t count = 0, i = 0;
+
+	LIST_EACH(node, list)
+		count++;
+	peers = mem_try((count + 1) * sizeof(*peers));
+	if (!peers)
+		return;
+	LIST_EACH(node, list)
+		peers[i++] = LIST_OBJECT(node, struct peer, node);
+	qsort(peers, count, sizeof(*peers), peer_by_id);
+	for (i = 0; i < count; i++) {
+		list_remove(&peers[i]->node);
+		list_append(list, &peers[i]->node);
+	}
+	mem_free(peers);
+}
+
 void flow_unblock_set(struct peer *peer, unsigned bits)
 {
 	peer->blocked &= (uint8_t)~bits;

@@ -46,30 +46,10 @@
 #include "pool/pool_record.h"
 #include "relay/relay.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* ---- the process ---- */
-
-/* Packs a separate part that is only compared, because it describes the other process's
-   configuration. Frees it. */
-static void pack_apart(struct bytes *out, struct bytes *apart)
-{
-	pack_blob(out, apart->data ? bytes_front(apart) : NULL, bytes_size(apart));
-	out->failed |= apart->failed;
-	bytes_wipe(apart);
-}
-
-/* Whether this process's part differs from the other process's part. Frees it. */
-static bool differs(struct bytes *ours, const uint8_t *theirs, size_t size)
-{
-	bool differs = ours->failed || !theirs || bytes_size(ours) != size ||
-		       memcmp(bytes_front(ours), theirs, size) != 0;
-
-	bytes_wipe(ours);
-	return differs;
-}
 
 /* Settings that replace TCP server connections when they change. A change between two processes
    replaces them too. Without TLS these settings have no effect. */
@@ -103,8 +83,8 @@ static void world_pack(struct bytes *out, const struct world *w)
 	pack_u64(out, statements_last(w->statements));
 	pack_bool(out, w->listening.inherited);
 	unknown_pack(out, w->logins.unknown);
-	pack_apart(out, &tls);
-	pack_apart(out, &logins);
+	pack_wiped(out, &tls);
+	pack_wiped(out, &logins);
 	pack_blob(out, w->seed, sizeof(w->seed));
 	keys_pack(out, w->logins.secrets->keys);
 	keys_pack(out, w->logins.secrets->old_keys);
@@ -116,8 +96,6 @@ static void world_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
 	struct bytes tls = tls_of(w), logins = logins_of(w);
-	const uint8_t *theirs;
-	size_t size;
 
 	in->bad |= h->has_world;
 	h->has_world = true;
@@ -125,10 +103,8 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	statements_begin_behind(w->statements, unpack_u64(in));
 	w->listening.inherited = unpack_bool(in);
 	unknown_unpack(in, w->logins.unknown);
-	theirs = unpack_blob(in, &size);
-	h->tls_differs = differs(&tls, theirs, size);
-	theirs = unpack_blob(in, &size);
-	h->logins_differ = differs(&logins, theirs, size);
+	h->tls_differs = !unpack_compare(in, &tls);
+	h->logins_differ = !unpack_compare(in, &logins);
 	unpack_exactly(in, w->seed, sizeof(w->seed));
 	keys_unpack(in, w->logins.secrets->keys);
 	keys_unpack(in, w->logins.secrets->old_keys);
@@ -153,7 +129,7 @@ static bool database_send(struct sender *s, const struct database *d)
 
 	pack_connection(&connection, d->conf);
 	pack_text(&out, d->name);
-	pack_apart(&out, &connection);
+	pack_wiped(&out, &connection);
 	database_pack(&out, d);
 	sent = records_send(s->to, HANDOVER_DATABASE, &out, -1, s->patience);
 	bytes_wipe(&out);
@@ -164,22 +140,20 @@ static void database_record_unpack(struct unpack *in, struct handover *h)
 {
 	struct world *w = h->world;
 	const char *name = unpack_text(in);
-	size_t size;
-	const uint8_t *connection = unpack_blob(in, &size);
+	struct database *d = name ? database_get(w->pools, name, true, w->now) : NULL, **more;
 	struct bytes ours = BYTES_EMPTY;
-	struct database *d, **more;
+	bool is_same;
 
-	in->bad |= !name || !connection;
+	if (d)
+		pack_connection(&ours, d->conf);
+	is_same = unpack_compare(in, &ours);
+	in->bad |= !name;
 	if (in->bad)
 		return;
-	d = database_get(w->pools, name, true, w->now);
 	database_unpack(in, d, w->now);
 	/* without `d` the database is not in this configuration, so its connections do not fit
 	   either */
-	if (!d || in->bad)
-		return;
-	pack_connection(&ours, d->conf);
-	if (!differs(&ours, connection, size) || d->is_console)
+	if (!d || in->bad || is_same || d->is_console)
 		return;
 	/* its servers connect to another place than this configuration says */
 	more = mem_resize(h->moved, (h->moved_count + 1) * sizeof(struct database *));
@@ -522,35 +496,6 @@ void handover_undo(struct handover **place)
 	handover_free(place);
 }
 
-static int by_id(const void *a, const void *b)
-{
-	const struct peer *x = *(struct peer *const *)a, *y = *(struct peer *const *)b;
-
-	return x->id < y->id ? -1 : x->id > y->id;
-}
-
-/* Sorts a list of the world by id. Without memory the list stays unsorted, which only affects
-   SHOW. */
-static void sort(struct list *list)
-{
-	struct peer **peers;
-	size_t count = 0, i = 0;
-
-	LIST_EACH(node, list)
-		count++;
-	peers = mem_try((count + 1) * sizeof(*peers));
-	if (!peers)
-		return;
-	LIST_EACH(node, list)
-		peers[i++] = LIST_OBJECT(node, struct peer, node);
-	qsort(peers, count, sizeof(*peers), by_id);
-	for (i = 0; i < count; i++) {
-		list_remove(&peers[i]->node);
-		list_append(list, &peers[i]->node);
-	}
-	mem_free(peers);
-}
-
 static void tell_rejected(struct world *w, const struct rejected *f)
 {
 	struct bytes out = BYTES_EMPTY;
@@ -569,54 +514,6 @@ static void tell_rejected(struct world *w, const struct rejected *f)
 	bytes_free(&out);
 }
 
-/* Sends the bytes that the old process could not send. While the peer does not accept them, its
-   partner is not read: reading might end both connections before these bytes are sent. A broken
-   socket is noticed when it is read. */
-static void send_rest(struct unsent *u)
-{
-	struct peer *peer = u->peer;
-	struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer) : NULL;
-	struct server *s = peer->is_client ? NULL : LIST_OBJECT(peer, struct server, peer);
-
-	if (peer_is_stopped(peer) ||
-	    !stream_write_bytes(&peer->stream, bytes_front(&u->bytes), bytes_size(&u->bytes)))
-		return;
-	if (stream_unsent(&peer->stream) == 0) {
-		if (c)
-			relay_client_drained(c);
-		else
-			relay_server_drained(s);
-	} else if (c && c->pooled.link) {
-		flow_block(&server_of(c->pooled.link)->peer, FLOW_ROOM);
-	} else if (s && s->pooled.link && !s->pooled.link->is_internal) {
-		flow_block(&client_of(s->pooled.link)->peer, FLOW_ROOM);
-	}
-}
-
-/* Wakes all peers with input. All sockets are read, which also restores the state of clients that
-   must not be read yet. */
-static void wake_all(struct list *peers)
-{
-	LIST_EACH(node, peers) {
-		struct peer *peer = LIST_OBJECT(node, struct peer, node);
-		const struct client *c = peer->is_client ? LIST_OBJECT(peer, struct client, peer)
-							 : NULL;
-
-		if (bytes_size(&peer->held) == 0)
-			continue;
-		/* The input may contain complete messages that the relay has left there. The input
-		   of a client in the queue stays until the client gets a server. */
-		if (peer->is_client)
-			peer->held_first = (c->pooled.state == CLIENT_IDLE ||
-					    c->pooled.state == CLIENT_ACTIVE) &&
-					   !c->is_console;
-		else
-			peer->held_first = LIST_OBJECT(peer, struct server, peer)->pooled.link !=
-					   NULL;
-		peer_come_again(peer);
-	}
-}
-
 void handover_finish(struct handover **place, struct records **predecessor)
 {
 	struct handover *h = *place;
@@ -627,20 +524,20 @@ void handover_finish(struct handover **place, struct records **predecessor)
 		log_warning("out of memory: cancel requests for clients that stay behind will not "
 			    "arrive");
 	world_close_unwanted_listeners(w);
-	sort(&w->peers.clients);
-	sort(&w->peers.servers);
+	peers_sort(&w->peers.clients);
+	peers_sort(&w->peers.servers);
 	for (size_t i = 0; i < h->rejected_count; i++)
 		tell_rejected(w, &h->rejected[i]);
 	if (h->rejected_count > 0)
 		log_warning("%zu connections were closed: this configuration has no place for them",
 			    h->rejected_count);
 	for (size_t i = 0; i < h->unsent_count; i++)
-		send_rest(&h->unsent[i]);
+		relay_send_rest(h->unsent[i].peer, &h->unsent[i].bytes);
 	for (size_t i = 0; i < h->moved_count; i++)
 		database_moves(h->moved[i]);
 	retire_servers(w, h->tls_differs || h->logins_differ, h->logins_differ);
-	wake_all(&w->peers.clients);
-	wake_all(&w->peers.servers);
+	relay_resume(&w->peers.clients);
+	relay_resume(&w->peers.servers);
 	pools_mark_all(w->pools);
 	handover_free(place);
 }

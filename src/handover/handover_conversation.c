@@ -1,6 +1,6 @@
 /*
- * Online restart: the conversation of the running process with the process that replaces it, and
- * the socket on which the running process listens.
+ * Online restart: the conversation of the running process with the process that replaces it, on the
+ * socket of conn/takeover_socket.c.
  *
  * new                       old
  * HELLO
@@ -23,17 +23,16 @@
 #include "base/service.h"
 #include "base/version.h"
 #include "conn/listening.h"
+#include "conn/takeover_socket.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -84,134 +83,6 @@ static bool read_hello(const struct record *record, char *why, size_t why_size)
 		 "pgweir %.32s hands over in version %u, pgweir " PGWEIR_VERSION " in version %d",
 		 version, (unsigned)handover, HANDOVER_VERSION);
 	return false;
-}
-
-/* ---- the socket ---- */
-
-/*
- * The name is derived from the file by which the two processes find each other: PIDFILE.takeover,
- * or, without a pidfile, .s.PGSQL.PORT.takeover in unix_socket_dir. Its mode is 0600: the kernel
- * lets no other user connect, and a user without write access to the directory cannot occupy the
- * name. With an abstract socket, another user could fill its queue, flood the log by connecting, or
- * bind the name first, and prevent online restarts.
- *
- * Only if unix_socket_dir names an abstract socket and there is no pidfile, there is no directory,
- * and this socket is abstract too. Then every user can connect: on_connection() closes and counts
- * connections of other users.
- *
- * Earlier versions listened on an abstract socket named after device and inode of the pidfile, or
- * of the Unix socket. The new process tries that name too, so it can replace such a process; if
- * another user listens there, it is ignored. This version does not listen there: an earlier version
- * that is started with -R finds no process, starts normally, and is refused by the pidfile.
- */
-
-#define BACKLOG 128
-#define CONNECT_SECONDS 5		/* for a full queue */
-#define PATH_MOST 256
-
-/* Writes the file by which the socket is found, or "@..." for an abstract socket. False with a
-   text: the settings name none. */
-static bool file_of(const struct settings *s, char *path, size_t size, char *why, size_t why_size)
-{
-	int length;
-
-	if (s->pidfile && *s->pidfile) {
-		length = snprintf(path, size, "%s", s->pidfile);
-	} else if (s->unix_socket_dir && *s->unix_socket_dir) {
-		length = snprintf(path, size, "%s/.s.PGSQL.%u", s->unix_socket_dir,
-				  (unsigned)s->listen_port);
-	} else {
-		snprintf(why, why_size, "neither pidfile nor unix_socket_dir is set");
-		return false;
-	}
-	if (length >= 0 && (size_t)length < size)
-		return true;
-	snprintf(why, why_size, "the path of the pidfile or the Unix socket is too long");
-	return false;
-}
-
-#define ABSTRACT "@pgweir-takeover/"
-
-/* Writes the name of the socket that is found by this file, with "@" for an abstract one. False
-   with a text: the name is too long. */
-static bool conversation_name_of(char *name, const char *file, char *why, size_t why_size)
-{
-	bool is_abstract = file[0] == '@';
-	int length = snprintf(name, PATH_MOST, is_abstract ? ABSTRACT "%s" : "%s.takeover",
-			      file + is_abstract);
-	struct address a;
-
-	if (length >= 0 && length < PATH_MOST && address_from_unix_name(&a, name))
-		return true;
-	snprintf(why, why_size, "\"%.200s.takeover\" is too long for the name of a Unix socket",
-		 file);
-	return false;
-}
-
-/* Whether the peer's user is the user of this process. */
-static bool check_user(int fd, int32_t *pid)
-{
-	uint32_t uid;
-
-	return address_unix_peer(fd, pid, &uid) && uid == geteuid();
-}
-
-/* ---- connecting ---- */
-
-/* Connects to the socket with this name, which must fit. -1 with errno. `flags` 0: while the queue
-   is full, the kernel lets this connection wait, first come first served. */
-static int conversation_connect_to(const char *name, int flags)
-{
-	const struct timeval patience = { .tv_sec = CONNECT_SECONDS };
-	struct address a;
-	int fd, error;
-
-	address_from_unix_name(&a, name);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
-	    connect(fd, &a.u.any, a.size) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
-		return fd;
-	error = errno;
-	if (fd >= 0)
-		close(fd);
-	errno = error;
-	return -1;
-}
-
-/* Connects to the running process; the caller owns *fd, which is non-blocking. TAKER_NOBODY: no
-   process listens; TAKER_REFUSED: a process accepted no connection for some seconds, or the
-   settings name no place; both with a text. */
-static enum taker_found connect_to_running(const struct settings *settings, int *fd, char *why,
-					   size_t why_size)
-{
-	char file[PATH_MOST], name[PATH_MOST];
-	struct stat s;
-	int32_t pid;
-
-	if (!file_of(settings, file, sizeof(file), why, why_size))
-		return TAKER_REFUSED;
-	if (!conversation_name_of(name, file, why, why_size))
-		return TAKER_NOBODY;
-	*fd = conversation_connect_to(name, 0);
-	if (*fd >= 0)
-		return TAKER_FOUND;
-	if (errno == EAGAIN) {
-		snprintf(why, why_size, "it accepts no connection");
-		return TAKER_REFUSED;
-	}
-	snprintf(why, why_size, "%s", strerror(errno));
-	/* An earlier version. Never blocks: the listening process may belong to another user. */
-	if (file[0] == '@' || stat(file, &s) != 0)
-		return TAKER_NOBODY;
-	snprintf(name, sizeof(name), ABSTRACT "file-%llx-%llx", (unsigned long long)s.st_dev,
-		 (unsigned long long)s.st_ino);
-	*fd = conversation_connect_to(name, SOCK_NONBLOCK);
-	if (*fd >= 0 && check_user(*fd, &pid))
-		return TAKER_FOUND;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-	return TAKER_NOBODY;
 }
 
 /* ---- the old process ---- */
@@ -284,20 +155,12 @@ static void conversation_refuse(struct giver *g, const char *why)
 	asker_free(&g->asker);
 }
 
-/* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel
-   meanwhile. */
-static void set_accepting(const struct world *w, bool on)
-{
-	for (int i = 0; i < w->listening.count; i++)
-		listen_socket_set_accepting(w->listening.all[i], on);
-}
-
 /* The handover failed: this process continues. */
 static void conversation_resume(struct giver *g, const char *why)
 {
 	log_warning("process %d has not taken over: %s", (int)g->asker->pid, why);
 	if (g->asker->wants)
-		set_accepting(g->world, true);
+		world_set_accepting(g->world, true);
 	asker_free(&g->asker);
 }
 
@@ -321,7 +184,7 @@ static void hear_asker(struct giver *g, const struct record *r)
 		log_info("process %d is about to take over", (int)a->pid);
 		a->wants = true;
 		a->since = g->world->now;
-		set_accepting(g->world, false);
+		world_set_accepting(g->world, false);
 		*g->due = true;
 	}
 }
@@ -402,27 +265,11 @@ static void on_connection(void *context, int fd, const struct address *peer,
 	tell_refused(g);
 }
 
-/* Listens on a socket beside the pidfile, or else beside the Unix socket for clients. False with a
-   text: no process can take over from now on. */
+/* False with a text: no process can take over from now on. */
 static bool start_listening(struct giver *g, char *why, size_t why_size)
 {
-	const struct settings *settings = &g->world->conf->settings;
-	char file[PATH_MOST], name[PATH_MOST];
-	struct listen_config config = { .host = name,
-					.is_whole_name = true,
-					.backlog = BACKLOG,
-					.uses_reserve = true,
-					.unix_mode = 0600 };
-
-	if (!file_of(settings, file, sizeof(file), why, why_size) ||
-	    !conversation_name_of(name, file, why, why_size))
-		return false;
-	/* sockets from systemd may be elsewhere */
-	if (!(settings->pidfile && *settings->pidfile) && *file != '@' && access(file, F_OK) != 0) {
-		snprintf(why, why_size, "\"%s\": %s", file, strerror(errno));
-		return false;
-	}
-	g->socket = listen_socket_open(g->base, &config, on_connection, g, why, why_size);
+	g->socket = takeover_socket_open(g->base, &g->world->conf->settings, on_connection, g, why,
+					 why_size);
 	return g->socket;
 }
 
@@ -508,7 +355,7 @@ void giver_turn(struct giver *g)
 	}
 	/* a PAUSE or SHUTDOWN may have come since the request */
 	if (handover_refusal(w)) {
-		set_accepting(g->world, true);
+		world_set_accepting(g->world, true);
 		conversation_refuse(g, handover_refusal(w));
 		return;
 	}
@@ -616,7 +463,7 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 	int fd;
 
 	*taker = NULL;
-	found = connect_to_running(settings, &fd, why, why_size);
+	found = takeover_socket_connect(settings, &fd, why, why_size);
 	if (found != TAKER_FOUND)
 		return found;
 	t = mem_must(sizeof(*t));
@@ -624,7 +471,7 @@ enum taker_found taker_find(const struct settings *settings, struct taker **take
 	t->records = records_new(fd);
 	if (!t->records)
 		close(fd);
-	if (t->records && check_user(fd, &t->pid)) {
+	if (t->records && takeover_check_user(fd, &t->pid)) {
 #ifdef SYS_pidfd_open
 		t->process = (int)syscall(SYS_pidfd_open, (pid_t)t->pid, 0u);
 #endif

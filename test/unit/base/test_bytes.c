@@ -189,6 +189,40 @@ TEST(packed_values_round_trip)
 	bytes_free(&out);
 }
 
+/* What this process would send, compared with what another process has sent. */
+TEST(part_is_compared_with_the_other_process)
+{
+	static const struct { const char *theirs, *ours; bool is_same; } rows[] = {
+		{ "a part", "a part", true }, { "a part", "a pert", false }, { "a part", "a par", false }, { "a part", NULL, false },
+		{ NULL, NULL, true }, { NULL, "a part", false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct bytes out = BYTES_EMPTY, theirs = BYTES_EMPTY, ours = BYTES_EMPTY;
+		struct unpack in;
+
+		if (rows[i].theirs)
+			bytes_append_text(&theirs, rows[i].theirs);
+		if (rows[i].ours)
+			bytes_append_text(&ours, rows[i].ours);
+		pack_wiped(&out, &theirs);
+		CHECK(!theirs.data);
+		in = unpack_of(out.data, bytes_size(&out));
+		CHECK_INT(unpack_compare(&in, &ours), rows[i].is_same);
+		CHECK(unpack_is_done(&in) && !ours.data);
+		bytes_free(&out);
+	}
+}
+
+TEST(missing_part_is_not_the_same)
+{
+	struct bytes ours = BYTES_EMPTY;
+	struct unpack in = unpack_of((const uint8_t *)"\0\0\0\1", 4);
+
+	CHECK(!unpack_compare(&in, &ours));
+	CHECK(in.bad);
+}
+
 TEST(truncated_record_is_rejected)
 {
 	struct bytes out = BYTES_EMPTY;

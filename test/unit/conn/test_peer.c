@@ -154,4 +154,38 @@ TEST(resume_leaves_other_reasons)
 	whole_close();
 }
 
+TEST(list_is_sorted_by_id)
+{
+	struct house_end *ends[3];
+	struct list *clients;
+	uint64_t before = 0;
+	int count = 0;
+
+	whole_open(INI);
+	clients = &whole.world->peers.clients;
+	peers_sort(clients);
+	for (int i = 0; i < 3; i++)
+		REQUIRE(whole_login(&ends[i]));
+	/* 2, 3, 1 */
+	struct list *first = clients->next;
+
+	list_remove(first);
+	list_append(clients, first);
+	/* without memory the list stays as it is */
+	whole_memory_ends(0);
+	peers_sort(clients);
+	CHECK_INT(whole_memory_is_back(), 1);
+	CHECK(clients->prev == first);
+	peers_sort(clients);
+	LIST_EACH(node, clients) {
+		const struct peer *peer = LIST_OBJECT(node, struct peer, node);
+
+		CHECK(peer->id > before);
+		before = peer->id;
+		count++;
+	}
+	CHECK_INT(count, 3);
+	whole_close();
+}
+
 UNIT_MAIN

@@ -1,7 +1,6 @@
 /* The socket for online restart requests: its path, its permissions, and existing files at its path. */
-#include "handover/handover.h"
-#include "base/log.h"
-#include "conn/world.h"
+#include "conn/takeover_socket.h"
+#include "conf/settings.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -15,19 +14,11 @@
 #include <unistd.h>
 
 static char directory[64], pidfile[96], path[128], why[256];
-static struct conf conf;
-static struct settings *settings = &conf.settings;
-static struct world world = { .conf = &conf };
+static struct settings all, *settings = &all;
 static struct event_base *base;
-static struct pidfile *no_pidfile;
-static bool due;
-static FILE *lines;		/* of the log */
 
 static void begin(void)
 {
-	char logged[96];
-	struct log_config config = { .file = logged, .quiet = true };
-
 	snprintf(directory, sizeof(directory), "/tmp/test_takeover.XXXXXX");
 	if (!mkdtemp(directory))
 		abort();
@@ -35,41 +26,46 @@ static void begin(void)
 	snprintf(pidfile, sizeof(pidfile), "%s/p.pid", directory);
 	snprintf(path, sizeof(path), "%s.takeover", pidfile);
 	*settings = (struct settings){ .pidfile = pidfile, .unix_socket_dir = directory, .listen_port = 6432 };
-	snprintf(logged, sizeof(logged), "%s/log", directory);
-	CHECK(log_configure(&config));
-	lines = fopen(logged, "r");
-	unlink(logged);
 	base = event_base_new();
 	why[0] = '\0';
 }
 
 static void end(void)
 {
-	log_close();
-	fclose(lines);
 	event_base_free(base);
 	CHECK(rmdir(directory) == 0);
 }
 
-/* The running process begins to listen. NULL: it cannot, and the log has the reason. */
-static struct giver *listens(void)
+static void on_accepted(void *context, int fd, const struct address *peer, struct listen_socket *from)
 {
-	return giver_open(base, &world, &no_pidfile, &due);
+	(void)context, (void)peer, (void)from;
+	close(fd);
 }
 
-/* The running process cannot listen; returns the line of the log. */
+/* The running process begins to listen. NULL: it cannot, and `why` has the reason. */
+static struct listen_socket *listens(void)
+{
+	return takeover_socket_open(base, settings, on_accepted, NULL, why, sizeof(why));
+}
+
+/* The running process cannot listen; returns the reason. */
 static const char *refusal(void)
 {
-	static char line[512];
-
+	why[0] = '\0';
 	CHECK(!listens());
-	line[0] = '\0';
-	/* the end of the file was read before */
-	clearerr(lines);
-	while (fgets(line, sizeof(line), lines))
-		;
-	line[strcspn(line, "\n")] = '\0';
-	return line;
+	return why;
+}
+
+/* The new process looks for the running process. */
+static enum taker_found finds(void)
+{
+	int fd = -1;
+	enum taker_found found = takeover_socket_connect(settings, &fd, why, sizeof(why));
+
+	CHECK_INT(fd >= 0, found == TAKER_FOUND);
+	if (fd >= 0)
+		close(fd);
+	return found;
 }
 
 static mode_t mode_of(const char *file)
@@ -103,16 +99,13 @@ static bool connects(const char *file)
 
 static void check_nobody(const char *text)
 {
-	struct taker *taker;
-
-	CHECK_INT(taker_find(settings, &taker, why, sizeof(why)), TAKER_NOBODY);
-	CHECK(!taker);
+	CHECK_INT(finds(), TAKER_NOBODY);
 	CHECK_TEXT(why, text);
 }
 
 TEST(beside_the_pidfile)
 {
-	struct giver *giver;
+	struct listen_socket *giver;
 	mode_t saved = umask(0);
 
 	begin();
@@ -121,10 +114,10 @@ TEST(beside_the_pidfile)
 	REQUIRE(giver);
 	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
 	CHECK(connects(path));
-	giver_close(&giver);
+	CHECK_INT(finds(), TAKER_FOUND);
+	listen_socket_close(&giver, true);
 	CHECK(!giver);
 	CHECK_INT(mode_of(path), 0);
-	giver_close(&giver);
 	umask(saved);
 	end();
 }
@@ -132,8 +125,7 @@ TEST(beside_the_pidfile)
 /* Only root can be another user. */
 TEST(no_other_user_can_connect)
 {
-	struct giver *giver;
-	struct taker *taker;
+	struct listen_socket *giver;
 	int status = 1;
 	pid_t child;
 
@@ -144,16 +136,16 @@ TEST(no_other_user_can_connect)
 	REQUIRE(giver);
 	child = fork();
 	if (child == 0)
-		_exit(setuid(65534) == 0 && taker_find(settings, &taker, why, sizeof(why)) == TAKER_NOBODY ? 0 : 1);
+		_exit(setuid(65534) == 0 && finds() == TAKER_NOBODY ? 0 : 1);
 	waitpid(child, &status, 0);
 	CHECK_INT(status, 0);
-	giver_close(&giver);
+	listen_socket_close(&giver, true);
 	end();
 }
 
 TEST(beside_the_socket_for_clients)
 {
-	struct giver *giver;
+	struct listen_socket *giver;
 	char clients[96];
 
 	begin();
@@ -166,7 +158,7 @@ TEST(beside_the_socket_for_clients)
 	snprintf(path, sizeof(path), "%s.takeover", clients);
 	CHECK_INT(mode_of(path), S_IFSOCK | 0600);
 	CHECK(connects(path));
-	giver_close(&giver);
+	listen_socket_close(&giver, true);
 	CHECK_INT(mode_of(path), 0);
 	unlink(clients);
 	end();
@@ -174,7 +166,7 @@ TEST(beside_the_socket_for_clients)
 
 TEST(abstract_as_the_socket_for_clients)
 {
-	struct giver *giver;
+	struct listen_socket *giver;
 	char name[64];
 
 	begin();
@@ -186,14 +178,13 @@ TEST(abstract_as_the_socket_for_clients)
 	REQUIRE(giver);
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.6432", name);
 	CHECK(connects(path));
-	CHECK(strstr(refusal(), ": socket is in use"));
-	giver_close(&giver);
+	CHECK(strstr(refusal(), "socket is in use"));
+	listen_socket_close(&giver, true);
 	end();
 }
 
 TEST(no_directory_for_the_socket)
 {
-	struct taker *taker;
 	char long_one[200];
 
 	begin();
@@ -201,10 +192,10 @@ TEST(no_directory_for_the_socket)
 	long_one[sizeof(long_one) - 1] = '\0';
 	settings->pidfile = long_one;
 	CHECK(strstr(refusal(), "too long"));
-	CHECK_INT(taker_find(settings, &taker, why, sizeof(why)), TAKER_NOBODY);
+	CHECK_INT(finds(), TAKER_NOBODY);
 	settings->pidfile = settings->unix_socket_dir = "";
-	CHECK(strstr(refusal(), ": neither pidfile nor unix_socket_dir is set"));
-	CHECK_INT(taker_find(settings, &taker, why, sizeof(why)), TAKER_REFUSED);
+	CHECK(strstr(refusal(), "neither pidfile nor unix_socket_dir is set"));
+	CHECK_INT(finds(), TAKER_REFUSED);
 	end();
 }
 
@@ -221,7 +212,7 @@ static void make_stale_socket(void)
 
 TEST(existing_files_at_the_socket_path)
 {
-	struct giver *giver, *second;
+	struct listen_socket *giver, *second;
 	char kept[128];
 	const char *line;
 
@@ -242,9 +233,9 @@ TEST(existing_files_at_the_socket_path)
 	unlink(path);
 	second = listens();
 	REQUIRE(second);
-	giver_close(&giver);
+	listen_socket_close(&giver, true);
 	CHECK(connects(path));
-	giver_close(&second);
+	listen_socket_close(&second, true);
 	unlink(kept);
 	/* a file that is not a socket is kept */
 	make_file(path);
