@@ -5,65 +5,12 @@
 #include "prepared/prepared.h"
 
 #include "sql/statement.h"
+#include "two_clients.h"
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "max_prepared_statements=2\n")
 #define SMALL_INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\nmax_prepared_memory=4096\n")
-
-static struct house_end *one, *two, *server;
-
-static bool begin(const char *ini)
-{
-	whole_open(ini);
-	CHECK(whole_login(&one) && whole_login(&two));
-	server = house_server(&whole);
-	CHECK(server);
-	if (server)
-		whole_server_got(server);
-	return server;
-}
-
-/* Returns the messages to the server: "#" is the prefix of pgweir's statement names. */
-static const char *server_got(void)
-{
-	static char text[1000];
-	const char *from = whole_server_got(server);
-	char *to = text;
-
-	while (*from && to < text + sizeof(text) - 1)
-		if (strncmp(from, STATEMENT_PREFIX, strlen(STATEMENT_PREFIX)) == 0 && strchr(from + strlen(STATEMENT_PREFIX), '_')) {
-			*to++ = '#';
-			from = strchr(from + strlen(STATEMENT_PREFIX), '_') + 1;
-		} else {
-			*to++ = *from++;
-		}
-	*to = 0;
-	return text;
-}
-
-static void parse(struct house_end *end, const char *name, const char *text)
-{
-	struct bytes body = BYTES_EMPTY;
-
-	bytes_append_text(&body, name);
-	bytes_append_u8(&body, 0);
-	bytes_append_text(&body, text);
-	bytes_append(&body, "\0\0\0", 3);
-	whole_say(end, 'P', bytes_front(&body), bytes_size(&body));
-	bytes_free(&body);
-}
-
-static void send_bind(struct house_end *end, const char *name)
-{
-	struct bytes body = BYTES_EMPTY;
-
-	bytes_append_u8(&body, 0);
-	bytes_append_text(&body, name);
-	bytes_append(&body, "\0\0\0\0\0\0\0", 7);
-	whole_say(end, 'B', bytes_front(&body), bytes_size(&body));
-	bytes_free(&body);
-}
 
 static void about(struct house_end *end, uint8_t type, const char *name)
 {
@@ -76,37 +23,30 @@ static void about(struct house_end *end, uint8_t type, const char *name)
 	bytes_free(&body);
 }
 
-static void sync_now(struct house_end *end)
-{
-	whole_say(end, 'S', NULL, 0);
-}
-
 /* Sends Parse and Sync. Returns the messages to the server. */
 static const char *prepare(struct house_end *end, const char *name, const char *text)
 {
-	parse(end, name, text);
-	sync_now(end);
+	send_parse(end, name, text);
+	send_sync(end);
 	return server_got();
 }
 
 /* Sends Bind, Execute and Sync. Returns the messages to the server. */
 static const char *use(struct house_end *end, const char *name)
 {
-	send_bind(end, name);
-	whole_say(end, 'E', "\0\0\0\0\0", 5);
-	sync_now(end);
+	send_run(end, name);
 	return server_got();
 }
 
 TEST(server_side_statement_name)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	CHECK_TEXT(prepare(one, "a", "SELECT 1"), "P(#2/SELECT 1) D(S/#2) S");
 	CHECK_TEXT(whole_client_got(one), "1 Z(I)");
 	CHECK_TEXT(use(one, "a"), "B(/#2) E() S");
 	CHECK_TEXT(whole_client_got(one), "2 D C(SELECT 1) Z(I)");
 	about(one, 'D', "a");
-	sync_now(one);
+	send_sync(one);
 	CHECK_TEXT(server_got(), "D(S/#2) S");
 	whole_client_got(one);
 	whole_close();
@@ -115,7 +55,7 @@ TEST(server_side_statement_name)
 /* The server has the text already: the server gets no Parse, and the client gets ParseComplete. */
 TEST(clients_share_a_statement)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	CHECK_TEXT(prepare(two, "b", "SELECT 1"), "S");
 	CHECK_TEXT(whole_client_got(two), "1 Z(I)");
@@ -130,7 +70,7 @@ TEST(clients_share_a_statement)
 /* In a failed transaction the server refuses Parse, even of a known statement. */
 TEST(known_statement_in_a_failed_transaction)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	whole_ask(two, "BEGIN");
 	whole_ask(two, "ERROR");
@@ -143,7 +83,7 @@ TEST(known_statement_in_a_failed_transaction)
 /* The client gets the server's error for a name in use; the existing statement is unchanged. */
 TEST(name_in_use)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	whole_client_got(one);
 	CHECK_TEXT(prepare(one, "a", "SELECT 2"), "C(S/#again) P(#again/) P(#again/SELECT 2) S");
@@ -155,11 +95,11 @@ TEST(name_in_use)
 
 TEST(unknown_name)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
 	CHECK_TEXT(whole_client_got(one), "E(26000 prepared statement does not exist) Z(I)");
 	about(one, 'D', "a");
-	sync_now(one);
+	send_sync(one);
 	CHECK_TEXT(server_got(), "D(S/#0) S");
 	CHECK_TEXT(whole_client_got(one), "E(26000 it does not exist) Z(I)");
 	whole_close();
@@ -168,7 +108,7 @@ TEST(unknown_name)
 /* PREPARE may have created the statement in this transaction. */
 TEST(name_that_sql_prepare_may_have_made)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	whole_ask(one, "BEGIN");
 	whole_server_got(server);
 	CHECK_TEXT(use(one, "a"), "B(/a) E() S");
@@ -189,7 +129,7 @@ TEST(unknown_names_in_one_batch)
 {
 	static const char batch[] = "B\0\0\0\15\0a\0\0\0\0\0\0\0" "B\0\0\0\15\0b\0\0\0\0\0\0\0" "S\0\0\0\4";
 
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	house_send(&whole, one, batch, sizeof(batch) - 1);
 	house_settle(&whole);
 	CHECK_TEXT(server_got(), "B(/#0) B(/#0) S");
@@ -199,14 +139,14 @@ TEST(unknown_names_in_one_batch)
 
 TEST(close_message)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	prepare(two, "a", "SELECT 1");
 	whole_client_got(one);
 	whole_client_got(two);
 	about(one, 'C', "a");
 	about(one, 'C', "never");
-	sync_now(one);
+	send_sync(one);
 	CHECK_TEXT(server_got(), "S");
 	CHECK_TEXT(whole_client_got(one), "3 3 Z(I)");
 	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");
@@ -223,7 +163,7 @@ TEST(close_message)
 /* The names of the client are known only after the answer. */
 TEST(deallocate_all_in_flight)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	whole_client_got(one);
 	whole.holds_answers = true;
@@ -240,7 +180,7 @@ TEST(deallocate_all_in_flight)
 /* max_prepared_statements is 2: the third statement replaces the least recently used, which is prepared again when needed. */
 TEST(server_statement_limit)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	prepare(one, "a", "SELECT 1");
 	prepare(one, "b", "SELECT 2");
 	use(one, "a");
@@ -256,9 +196,9 @@ TEST(client_statement_limit)
 {
 	static char text[4096];
 
-	REQUIRE(begin(SMALL_INI));
+	REQUIRE(begin_with(SMALL_INI));
 	memset(text, 'x', sizeof(text) - 1);
-	parse(one, "a", text);
+	send_parse(one, "a", text);
 	CHECK(one->is_gone);
 	CHECK_TEXT(whole_client_got(one), "E(08P01 prepared statements of one client take too much memory (max_prepared_memory))");
 	CHECK_TEXT(server_got(), "");
@@ -268,9 +208,9 @@ TEST(client_statement_limit)
 /* The malformed body is forwarded unchanged: the server reports the error. */
 TEST(malformed_body)
 {
-	REQUIRE(begin(INI));
+	REQUIRE(begin_with(INI));
 	whole_say(one, 'P', "a\0SELECT 1\0\0\1", 13);
-	sync_now(one);
+	send_sync(one);
 	CHECK_TEXT(server_got(), "P(a/SELECT 1) S");
 	whole_client_got(one);
 	CHECK_TEXT(use(one, "a"), "B(/#0) E() S");

@@ -4,47 +4,17 @@
  */
 #include "prepared/prepared.h"
 
+#include "two_clients.h"
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "max_prepared_statements=10\n")
 #define TOO_LONG (READ_BUFFER + 1)
 
-static struct house_end *one, *two, *server;
-
-static bool begin(void)
-{
-	whole_open(INI);
-	CHECK(whole_login(&one) && whole_login(&two));
-	server = house_server(&whole);
-	CHECK(server);
-	if (server)
-		whole_server_got(server);
-	return server;
-}
-
-static void parse(struct house_end *end, const char *text)
-{
-	struct bytes body = BYTES_EMPTY;
-
-	bytes_append_u8(&body, 0);
-	bytes_append_text(&body, text);
-	bytes_append(&body, "\0\0\0", 3);
-	whole_say(end, 'P', bytes_front(&body), bytes_size(&body));
-	bytes_free(&body);
-}
-
-static void bind_and_run(struct house_end *end)
-{
-	whole_say(end, 'B', "\0\0\0\0\0\0\0\0", 8);
-	whole_say(end, 'E', "\0\0\0\0\0", 5);
-	whole_say(end, 'S', NULL, 0);
-}
-
 static void prepare(struct house_end *end, const char *text)
 {
-	parse(end, text);
-	whole_say(end, 'S', NULL, 0);
+	send_parse(end, "", text);
+	send_sync(end);
 	whole_client_got(end);
 	whole_server_got(server);
 }
@@ -52,13 +22,13 @@ static void prepare(struct house_end *end, const char *text)
 /* Returns the messages to the server for a client's Bind. */
 static const char *use(struct house_end *end)
 {
-	bind_and_run(end);
+	send_run(end, "");
 	return whole_server_got(server);
 }
 
 TEST(unnamed_statement_of_one_client)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	CHECK_TEXT(use(one), "B(/) E() S");
 	CHECK_TEXT(use(one), "B(/) E() S");
@@ -69,7 +39,7 @@ TEST(unnamed_statement_of_one_client)
 /* Parse is sent again, and the client does not see its answer. */
 TEST(another_client_has_prepared)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	prepare(two, "SELECT 2");
 	CHECK_TEXT(use(one), "P(/SELECT 1) D(S/) B(/) E() S");
@@ -81,7 +51,7 @@ TEST(another_client_has_prepared)
 
 TEST(another_client_has_run_a_query)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	whole_ask(two, "SELECT 2");
 	whole_server_got(server);
@@ -92,7 +62,7 @@ TEST(another_client_has_run_a_query)
 /* A Query ends the unnamed statement: the server reports that there is none. */
 TEST(query_ends_the_unnamed_statement)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	whole_ask(one, "SELECT 2");
 	prepare(two, "SELECT 3");
@@ -105,7 +75,7 @@ TEST(query_ends_the_unnamed_statement)
 
 TEST(client_does_not_get_the_statement_of_another)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	CHECK_TEXT(use(two), "C(S/) B(/) E() S");
 	CHECK(strstr(whole_client_got(two), "E("));
@@ -114,7 +84,7 @@ TEST(client_does_not_get_the_statement_of_another)
 
 TEST(close_ends_the_unnamed_statement)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	whole_say(one, 'C', "S\0", 2);
 	whole_say(one, 'S', NULL, 0);
@@ -127,7 +97,7 @@ TEST(close_ends_the_unnamed_statement)
 /* PostgreSQL drops the statement before it parses the new text. */
 TEST(failed_parse)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	prepare(one, "ERROR");
 	prepare(two, "SELECT 2");
@@ -141,7 +111,7 @@ TEST(text_too_long_to_keep)
 {
 	static char text[TOO_LONG + 1];
 
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	memset(text, 'x', TOO_LONG);
 	prepare(one, text);
 	CHECK_TEXT(use(one), "B(/) E() S");
@@ -152,7 +122,7 @@ TEST(text_too_long_to_keep)
 
 TEST(last_text_is_used)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_with(INI));
 	prepare(one, "SELECT 1");
 	prepare(one, "SELECT 3");
 	prepare(two, "SELECT 2");

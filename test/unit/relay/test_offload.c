@@ -2,28 +2,17 @@
 #include "relay/offload.h"
 
 #include "pg/build.h"
+#include "in_transaction.h"
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "")
 
-static struct house_end *near, *far;
-static struct client *client;
-static struct server *server;
-
 static bool begin(void)
 {
-	whole_open(INI);
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	whole_server_got(far);
-	if (!client || !server)
+	if (!begin_with_role(INI))
 		return false;
-	client->pooled.role = TARGET_PRIMARY;
 	client->pooled.reads = READS_AUTO;
-	client_prepare_request(client);
-	if (!client->request)
-		return false;
 	request_to(client, REQUEST_OFFLOADED);
 	client->request->repeat = REPEAT_WHOLE;
 	return true;
@@ -32,12 +21,8 @@ static bool begin(void)
 static void end(void)
 {
 	offload_end(client);
-	client->pooled.role = TARGET_ANY;
 	client->pooled.reads = READS_OFF;
-	pool_client_seek(&client->pooled, false);
-	whole.holds_answers = false;
-	house_settle(&whole);
-	whole_close();
+	end_with_role();
 }
 
 static void error(struct bytes *to, const char *sqlstate)

@@ -1,24 +1,11 @@
 /* What a new process does with bytes and input of the connections that it takes over. */
 #include "relay/relay.h"
 
+#include "in_transaction.h"
 #include "unit.h"
 #include "whole.h"
 
 #define INI WHOLE_INI("pool_size=1", "")
-
-static struct house_end *near, *far;
-static struct client *client;
-static struct server *server;
-
-static bool begin(void)
-{
-	whole_open(INI);
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	whole_server_got(far);
-	whole_client_got(near);
-	return client && server;
-}
 
 /* Whether the connection will be read in the next step "again". */
 static bool comes_again(const struct peer *peer)
@@ -31,7 +18,7 @@ TEST(unsent_bytes_are_sent_and_the_partner_stays_readable)
 	static const char row[] = "Z\0\0\0\5T";
 	struct bytes rest = BYTES_EMPTY;
 
-	REQUIRE(begin());
+	REQUIRE(begin_in_transaction(INI));
 	bytes_append(&rest, row, sizeof(row) - 1);
 	relay_send_rest(&client->peer, &rest);
 	CHECK_INT(server->peer.blocked & FLOW_ROOM, 0);
@@ -45,7 +32,7 @@ TEST(a_full_socket_keeps_the_partner_from_being_read)
 {
 	struct bytes rest = BYTES_EMPTY;
 
-	REQUIRE(begin());
+	REQUIRE(begin_in_transaction(INI));
 	/* more than the buffers of the socket hold */
 	CHECK(bytes_reserve(&rest, 8 << 20));
 	memset(rest.data, 0, 8 << 20);
@@ -64,7 +51,7 @@ TEST(a_full_socket_keeps_the_partner_from_being_read)
 
 TEST(held_input_is_read_before_the_socket)
 {
-	REQUIRE(begin());
+	REQUIRE(begin_in_transaction(INI));
 	relay_resume(&whole.world->peers.clients);
 	CHECK(!comes_again(&client->peer));
 	CHECK(peer_hold(&client->peer, (const uint8_t *)"Q\0\0\0\6B\0", 7));

@@ -2,6 +2,7 @@
 #include "relay/retry.h"
 
 #include "relay/link.h"
+#include "in_transaction.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -10,34 +11,15 @@
 
 #define INI WHOLE_INI("pool_size=1", "")
 
-static struct house_end *near, *far;
-static struct client *client;
-static struct server *server;
-
 /* A client in a transaction, which has asked for a primary. */
 static bool begin(void)
 {
-	whole_open(INI);
-	client = whole_in_transaction(&near, &far);
-	server = whole_last_server();
-	whole_server_got(far);
-	if (!client || !server)
+	if (!begin_with_role(INI))
 		return false;
-	client->pooled.role = TARGET_PRIMARY;
 	pool_client_seek(&client->pooled, false);
-	client_prepare_request(client);
 	/* until then, the client keeps its server */
 	request_answered(client);
-	return client->request;
-}
-
-static void end(void)
-{
-	client->pooled.role = TARGET_ANY;
-	pool_client_seek(&client->pooled, false);
-	whole.holds_answers = false;
-	house_settle(&whole);
-	whole_close();
+	return true;
 }
 
 static void keep(const char *bytes, size_t size)
@@ -62,7 +44,7 @@ TEST(request_of_several_writes_is_kept_whole)
 	keep("Q\0\0\0\6x", 7);
 	CHECK_INT(client->request->repeat, REPEAT_ANSWERED);
 	request_answered(client);
-	end();
+	end_with_role();
 }
 
 TEST(long_request_is_not_kept)
@@ -82,7 +64,7 @@ TEST(long_request_is_not_kept)
 	server->ledger.depth--;
 	request_answered(client);
 	CHECK(!request_is_cut(client->request));
-	end();
+	end_with_role();
 }
 
 TEST(without_memory_a_request_is_not_kept)
@@ -97,7 +79,7 @@ TEST(without_memory_a_request_is_not_kept)
 	client_prepare_request(client);
 	CHECK(whole_memory_is_back() > 0);
 	CHECK(!client->request);
-	end();
+	end_with_role();
 }
 
 /* The reason for the client whose server is lost after this Query in a transaction. */
@@ -141,7 +123,7 @@ TEST(reasons_for_clients_that_lose_their_server)
 	CHECK_INT(retry_loss(client, server, REASON_CLIENT_EOF), REASON_CLIENT_EOF);
 	client->pooled.target = TARGET_ANY;
 	CHECK_INT(LOSS_AFTER("COMMIT"), REASON_SERVER_CRASHED);
-	end();
+	end_with_role();
 }
 
 /* ---- tbl/retry_error.tbl ---- */
