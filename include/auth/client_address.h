@@ -113,7 +113,7 @@ void client_address_leave(struct client *client);
    sockets. A login at the console has one more place, which administrators do not use up, because
    it may be the login of an administrator. */
 bool client_address_may_have(const struct client *client, bool names_console);
-/* The client is an authenticated administrator of the console: sets client->is_admin. */
+/* The client is an authenticated administrator of the console: sets console.is_admin. */
 void client_address_set_administrator(struct client *client);
 /* Ends another login, with reason `why`, to make room for this client's. It is the first of: a
    login in its delay before the refusal; a login at the site with the most logins, if that site has

@@ -118,7 +118,7 @@ static inline enum login_part login_step_part(enum login_step step)
 /* The current step is over: adds its time to its part. Each sum is rounded. */
 static inline void login_step_took(struct client *c)
 {
-	uint8_t *took = &c->login_took[login_step_part(c->login->step)];
+	uint8_t *took = &c->login_facts.took[login_step_part(c->login->step)];
 
 	if (c->peer.world->now > c->login->step_since)
 		*took = (uint8_t)latency_bucket((usec_t)latency_bucket_value(*took) +

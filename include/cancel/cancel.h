@@ -44,6 +44,9 @@ void cancel_request(struct client *canceller, const struct pg_startup *request);
 /* POST_REFUSE: if the client still waits for a server, it gets the error that PostgreSQL would
    send, and its request is discarded. False: it does not wait. */
 bool cancel_refuse_waiting(struct client *client);
+/* Returns the server whose query the request of this connection cancels. NULL: none, or the
+   connection is no cancel request. */
+struct server *cancel_target_of(const struct client *canceller);
 /* Reads and discards the input of a canceller. */
 void cancel_read(struct client *canceller);
 /* struct pool_ops: opens a connection for this request. */

@@ -22,6 +22,7 @@ struct server;
 struct prepared_client;
 struct client_session;
 struct request;
+struct cancel_request;
 struct login;				/* data needed only during the login: auth/login_state.h */
 
 /* The names in the start-up packet. The first member of struct login; NULL before the packet has
@@ -46,9 +47,76 @@ enum login_part {
 	LOGIN_PARTS
 };
 
+/* Facts about the current link; independent of each other. link_begin() of room relay sets them. */
+struct link_facts {
+	/* the server is assigned for a transaction or statement only */
+	bool shares_server;
+	/* the state of the session is restored on the next server (setting session_state) */
+	bool keeps_state;
+	/* the server has statements of other clients: names of statements are replaced */
+	bool shares_names;
+};
+
+/* What the start-up packet and the login have shown. Rooms login and auth write it. */
+struct login_facts {
+	usec_t since;			/* monotonic: when the client connected */
+	/* duration of each part of the login, about, as latency_bucket() */
+	uint8_t took[LOGIN_PARTS];
+	uint8_t minor;			/* protocol version 3.minor */
+	uint8_t replication;		/* enum pg_replication, from the start-up packet */
+	/* counted for its address (auth/client_address.c); cancel requests are not */
+	bool is_counted;
+};
+
+/* What a client of the console's database may do. Room auth writes the rights. */
+struct console_facts {
+	uint8_t state;			/* enum console_state; written by admin/console.c */
+	bool is_connected : 1;		/* to the database of the console; written by room login */
+	/* all commands are allowed; only SHOW is allowed */
+	bool is_admin : 1, may_show : 1;
+};
+
+/* Times for the timeouts of the client. The functions below write them. */
+struct client_activity {
+	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	/* monotonic: last ReadyForQuery or request, for client_idle_timeout */
+	usec_t last;
+	bool in_transaction;		/* as of the last ReadyForQuery sent */
+};
+
+/* The last wait for a server. core/policy.c writes it. */
+struct last_wait {
+	uint32_t ended_at;		/* monotonic, in seconds */
+	uint8_t took;			/* as latency_bucket(); 0: there was none */
+	uint8_t limit;			/* enum pool_limit: the cause */
+};
+
+/* The key by which a CancelRequest names the client. cancel/cancel_key.c writes it. */
+struct cancel_key {
+	UT_hash_handle hh;		/* in the table of cancel keys */
+	/* process ID in its BackendKeyData: random, above SERVER_PID_MOST; or, with session_link =
+	   login, of its server */
+	uint32_t pid;
+	uint8_t secret[CANCEL_KEY_LONG];
+	uint8_t size;			/* of the secret, in bytes: CANCEL_KEY or CANCEL_KEY_LONG */
+	bool is_valid;			/* and the client is in the table */
+};
+
+/* Reasons why a message of the client must be looked at. Both are 0 for most clients. */
+union client_minds {
+	struct {
+		/* messages are discarded until one of this type: see cancel_refuse_waiting(). 0:
+		   none */
+		uint8_t refused_until;
+		bool keeps_request;	/* client->request is not NULL */
+	};
+	uint16_t messages;		/* one of these */
+};
+
 /*
  * A client connection. Its state is pooled.state (tbl/client_state.tbl), and its server is
- * pooled.link.
+ * pooled.link. Members that one room writes are in a struct of that room; members that only some
+ * clients need are in an object that is made for these.
  */
 struct client {
 	struct pool_client pooled;	/* state, pool, server; written by room pool */
@@ -67,70 +135,29 @@ struct client {
 	/* size in bytes of a message that must be received completely although the read buffer is
 	   smaller; 0: none */
 	uint32_t collects;
-	/* Facts about the current link. Written by link_begin(); independent of each other. */
-	/* the server is assigned for a transaction or statement only */
-	bool shares_server;
-	/* the state of the session is restored on the next server (setting session_state) */
-	bool keeps_state;
-	bool hears : 1;			/* has LISTENed: see state/notify.h */
+	struct link_facts link_facts;
+	/* SQL texts of the client contain names of its statements: command tags and errors are
+	   examined */
+	bool names_sql;
+	union client_minds minds;
+	/* the server has the beginning of a message, and its end was received but not sent */
+	bool half_sent;
+	bool error_sent : 1;		/* the client has received the error for its end */
 	/* its session has default_transaction_read_only = on: written by client_set_reading() */
 	bool reads_only : 1;
 	/* values of sequences with a server: see state/session_values.h */
 	bool has_lost_values : 1;
-	/* the server has statements of other clients: names of statements are replaced */
-	bool shares_names;
-	/* SQL texts of the client contain names of its statements: command tags and errors are
-	   examined */
-	bool names_sql;
-	uint8_t minor;			/* protocol version 3.minor */
-	uint8_t cancel_key_size;	/* of cancel_key, in bytes: CANCEL_KEY or CANCEL_KEY_LONG */
-	/* duration of each part of its login, about, as latency_bucket() */
-	uint8_t login_took[LOGIN_PARTS];
-	struct login *login;		/* NULL after the login */
-	/* process ID in its BackendKeyData: random, above SERVER_PID_MOST; or, with session_link =
-	   login, of its server */
-	uint32_t cancel_pid;
-	uint8_t cancel_key[CANCEL_KEY_LONG];
-	/* monotonic, in seconds: end of its last wait for a server; see `waited` */
-	uint32_t waited_at;
-	UT_hash_handle by_cancel_pid;	/* in the table of cancel keys (cancel_key.c) */
-	uint8_t console_state;		/* enum console_state; written by admin/console.c */
-	uint8_t replication;		/* enum pg_replication, from the start-up packet */
-	union {
-		struct {
-			/* messages are discarded until one of this type: see
-			   cancel_refuse_waiting(). 0: none */
-			uint8_t refused_until;
-			bool keeps_request;	/* `request` is not NULL */
-		};
-		uint16_t minds_messages;	/* one of these */
-	};
-	/* the server has the beginning of a message, and its end was received but not sent */
-	bool half_sent;
-	bool error_sent : 1;		/* the client has received the error for its end */
-	/* counted for its address (auth/client_address.c); cancel requests are not */
-	bool is_counted : 1;
-	/* cancel_pid and cancel_key are valid, and the client is in the table of cancel keys */
-	bool has_cancel_key : 1;
-	/* console: all commands are allowed; only SHOW is allowed */
-	bool is_admin : 1, may_show : 1;
-	bool is_console : 1;		/* connected to the database of the console */
-	bool in_transaction;		/* as of the last ReadyForQuery sent */
-	/* last wait for a server: duration as latency_bucket(), 0: none; enum pool_limit */
-	uint8_t waited, waited_for;
-	usec_t query_started, transaction_started;	/* monotonic; 0: none */
+	struct console_facts console;
+	struct last_wait last_wait;
+	struct client_activity activity;
 	/* the query that runs (relay/duration.c); NULL: none, or unknown */
 	struct query_note *query;
-	usec_t login_since;		/* monotonic: when it connected */
-	/* monotonic: last ReadyForQuery or request, for client_idle_timeout; written by
-	   client_note_activity() */
-	usec_t last_active;
-	/* Cancel requests only; written by cancel/cancel.c. */
-	struct server *cancel_target;	/* the server that executes the query */
-	/* the request to another process, in progress; NULL: none */
-	struct peer_call *peer_call;
-	/* the connection that sends the request to PostgreSQL; NULL: none */
-	struct server *cancel_carrier;
+	struct login_facts login_facts;
+	struct login *login;		/* NULL after the login */
+	struct cancel_key cancel_key;
+	/* of a cancel request, from the moment when its target is known; NULL: see
+	   cancel/cancel.c */
+	struct cancel_request *cancel_request;
 };
 
 static inline const struct client_names *client_names(const struct client *c)
@@ -167,28 +194,31 @@ static inline void client_set_reading(struct client *c, const char *value)
 }
 
 /* The client has sent a request, or has got ReadyForQuery. */
-static inline void client_note_activity(struct client *c, usec_t now) { c->last_active = now; }
+static inline void client_note_activity(struct client *c, usec_t now) { c->activity.last = now; }
 /* A query or a transaction of the client has begun; 0: none runs. */
-static inline void client_query_began(struct client *c, usec_t now) { c->query_started = now; }
+static inline void client_query_began(struct client *c, usec_t now)
+{
+	c->activity.query_started = now;
+}
 static inline void client_transaction_began(struct client *c, usec_t now)
 {
-	c->transaction_started = now;
+	c->activity.transaction_started = now;
 }
 /* The client gets a ReadyForQuery. `next`: when its next query began; 0: all are answered. */
 static inline void client_ready_sent(struct client *c, bool in_transaction, usec_t next, usec_t now)
 {
-	c->query_started = next;
-	c->in_transaction = in_transaction;
-	c->last_active = now;
+	c->activity.query_started = next;
+	c->activity.in_transaction = in_transaction;
+	c->activity.last = now;
 }
 /* The client has left its transaction, and no ReadyForQuery tells it so. */
 static inline void client_left_transaction(struct client *c)
 {
-	c->in_transaction = false;
-	c->transaction_started = 0;
+	c->activity.in_transaction = false;
+	c->activity.transaction_started = 0;
 }
 /* The client connects, or sends a cancel request. */
-static inline void client_login_begins(struct client *c, usec_t now) { c->login_since = now; }
+static inline void client_login_begins(struct client *c, usec_t now) { c->login_facts.since = now; }
 /* A message of `size` bytes is received completely before it is handled; 0: the message has been
    received. */
 static inline void client_collect(struct client *c, uint32_t size) { c->collects = size; }

@@ -142,7 +142,7 @@ struct server {
 	/* TLS begins without an SSLRequest, also for cancel requests */
 	bool tls_direct;
 	uint32_t backend_pid;		/* process ID in its BackendKeyData; 0: none */
-	/* cancel_pid of its last client; 0: no client yet. See server_session.c */
+	/* cancel_key.pid of its last client; 0: no client yet. See server_session.c */
 	uint32_t last_client_pid;
 	/* its client may have sent notifications: the server is not assigned again before all
 	   listeners have them ... */

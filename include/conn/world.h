@@ -305,7 +305,8 @@ static inline void client_resume(struct client *c)
    shutdown, or over TCP: TCP sockets do not listen any more. */
 static inline bool client_is_in_time(const struct client *c)
 {
-	return c->peer.remote.family != AF_UNIX || c->login_since <= c->peer.world->drain.since;
+	return c->peer.remote.family != AF_UNIX ||
+	       c->login_facts.since <= c->peer.world->drain.since;
 }
 /* Whether the next turn has work without an event: the loop must not sleep. */
 static inline bool world_has_again(const struct world *w)

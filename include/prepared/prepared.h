@@ -252,7 +252,7 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
    prepared statements of the client, as EXECUTE does: see prepared_send_sql(). */
 static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
-	return c->shares_names &&
+	return c->link_facts.shares_names &&
 	       (c->prepared && c->prepared->names ? deallocate_is_mentioned(text, size, true)
 						  : deallocate_begins(text, size));
 }
@@ -260,7 +260,7 @@ static inline bool prepared_query_may_name(const struct client *c, const uint8_t
 static inline bool prepared_query_has_names(const struct client *c, const uint8_t *text,
 					    size_t size)
 {
-	return c->prepared && c->prepared->names && c->shares_names &&
+	return c->prepared && c->prepared->names && c->link_facts.shares_names &&
 	       deallocate_is_mentioned(text, size, true);
 }
 /* Whether the text of a Parse of the unnamed statement may name statements of the client: see
@@ -283,7 +283,7 @@ static inline bool prepared_parse_has_names(const struct client *c, const uint8_
 static inline void prepared_note_settings(const struct client *c, struct server *s,
 					  const uint8_t *text, size_t size)
 {
-	if (size < MEANING_SHORTEST || !c->shares_names || s->session.meaning_in_doubt)
+	if (size < MEANING_SHORTEST || !c->link_facts.shares_names || s->session.meaning_in_doubt)
 		return;
 	/* no statement follows a semicolon at the end */
 	if (s->status != 'I' || !ledger_is_empty(&s->ledger) || memchr(text, ';', size - 2))

@@ -17,7 +17,7 @@ bool link_begin(struct server *server, struct client *client);
    mode, because a session of its own would not have these statements. */
 static inline bool link_will_share(const struct client *c)
 {
-	return !c->replication && (c->pooled.pool->allowed.mode != MODE_SESSION ||
+	return !c->login_facts.replication && (c->pooled.pool->allowed.mode != MODE_SESSION ||
 				   (c->prepared && c->prepared->names));
 }
 /* The ReadyForQuery of server->task has arrived: continues as its on_done says (enum task_end). */

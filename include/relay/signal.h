@@ -23,7 +23,7 @@ static inline bool signal_may_be_meant(const struct client *c, const struct pg_f
 		return c->prepared && c->prepared->unnamed_care & UNNAMED_SIGNALS;
 	if (f->type == PGC_QUERY)
 		return signal_text_may_be(f->body, f->here);
-	if (f->type != PGC_PARSE || !c->shares_names || f->here <= SIGNAL_SHORTEST)
+	if (f->type != PGC_PARSE || !c->link_facts.shares_names || f->here <= SIGNAL_SHORTEST)
 		return false;
 	text = request_text_after_name(f->body, f->here);
 	return text && signal_text_may_be(text, f->here - (size_t)(text - f->body));

@@ -53,7 +53,7 @@ struct client_session {
 	uint8_t pins_logged;		/* pins with a log line */
 	bool pin_is_granted;		/* max_pinned has let it keep the server that it has */
 	usec_t pinned_since;		/* monotonic; while pooled.pins is not 0 */
-	usec_t asked_at;		/* last_active at the last query of its state */
+	usec_t asked_at;		/* activity.last at the last query of its state */
 	/* of its next text, which takes more than one turn to read; NULL: none. See
 	   session_state.c */
 	struct text_progress *progress;

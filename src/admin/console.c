@@ -87,13 +87,13 @@ static const struct state_row states[CONSOLE_STATES] = {
 };
 #undef C
 
-/* The only writer of client->console_state. console_turn checks callers that are WAITING or SENDING
+/* The only writer of client->console.state. console_turn checks callers that are WAITING or SENDING
    in each turn, and callers that are CONTINUING continue in the next turn. */
 static void caller_become(struct caller *caller, enum console_state state)
 {
 	struct client *client = caller->client;
 
-	client->console_state = state_move(states, CONSOLE_STATES, client->console_state, state);
+	client->console.state = state_move(states, CONSOLE_STATES, client->console.state, state);
 	list_remove(&caller->node);
 	if (state == CONSOLE_WAITING || state == CONSOLE_SENDING)
 		list_append(&caller->console->waiting, &caller->node);
@@ -133,7 +133,7 @@ static enum wait_verdict wait_check(const struct caller *caller)
 	usec_t most = world->conf->settings.suspend_timeout;
 	bool is_over = true;
 
-	if (caller->client->console_state == CONSOLE_SENDING)
+	if (caller->client->console.state == CONSOLE_SENDING)
 		return stream_unsent(&caller->client->peer.stream) == 0 ? WAIT_OVER : WAIT_LASTS;
 	if (wait->is_cancelled)
 		return WAIT_CANCELLED;
@@ -439,7 +439,7 @@ static void caller_query(struct caller *caller, struct sql_span text, bool is_re
    is not complete. Returns whether it is READY. */
 static bool caller_settle(struct caller *caller)
 {
-	if (caller_is_gone(caller) || caller->client->console_state != CONSOLE_RUNNING ||
+	if (caller_is_gone(caller) || caller->client->console.state != CONSOLE_RUNNING ||
 	    caller_must_rest(caller))
 		return false;
 	caller_become(caller, CONSOLE_READY);
@@ -525,8 +525,8 @@ static void on_welcome(void *context, struct client *client)
 	for (const struct console_param *p = console_params; p->name; p++)
 		if (p->in_welcome)
 			pg_build_parameter_status(&caller->out, p->name, p->value);
-	pg_build_key(&caller->out, 'K', client->cancel_pid, client->cancel_key,
-			     client->cancel_key_size);
+	pg_build_key(&caller->out, 'K', client->cancel_key.pid, client->cancel_key.secret,
+			     client->cancel_key.size);
 	pg_build(&caller->out, 'Z', "I", 1);
 	caller_flush(caller);
 }
@@ -536,7 +536,7 @@ static void on_console_message(void *context, struct client *client, uint8_t typ
 {
 	struct caller *caller = find_caller(context, client);
 
-	ASSERT(caller && client->console_state == CONSOLE_READY);
+	ASSERT(caller && client->console.state == CONSOLE_READY);
 	if (caller->skips && type != 'S' && type != 'X')
 		return;
 	caller_become(caller, CONSOLE_RUNNING);
@@ -574,7 +574,7 @@ static void on_go_on(void *context, struct client *client)
 {
 	struct caller *caller = find_caller(context, client);
 
-	if (caller && client->console_state == CONSOLE_CONTINUING)
+	if (caller && client->console.state == CONSOLE_CONTINUING)
 		caller_continue(caller, WAIT_OVER);
 }
 
@@ -593,7 +593,7 @@ static bool is_at_rest(void *context, const struct client *client)
 {
 	const struct caller *caller = find_caller(context, client);
 
-	return caller && client->console_state == CONSOLE_READY && !caller->skips &&
+	return caller && client->console.state == CONSOLE_READY && !caller->skips &&
 	       bytes_size(&caller->out) == 0 && caller->held.count == 0;
 }
 

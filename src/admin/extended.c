@@ -455,7 +455,7 @@ void extended_continue(struct caller *caller)
 		verb_run(caller, &p->command, &p->result, false);
 		open(caller, p, caller->portal_most);
 	}
-	if (caller->client->console_state == CONSOLE_RUNNING)
+	if (caller->client->console.state == CONSOLE_RUNNING)
 		caller_flush(caller);
 }
 
@@ -531,7 +531,7 @@ bool extended_message(struct caller *caller, uint8_t type, const uint8_t *body, 
 		return caller_is_gone(caller);
 	/* after an error, and before a command waits, earlier answers must be sent */
 	if (!caller_is_gone(caller) &&
-	    (caller->skips || caller->client->console_state != CONSOLE_RUNNING))
+	    (caller->skips || caller->client->console.state != CONSOLE_RUNNING))
 		caller_flush(caller);
 	return true;
 }

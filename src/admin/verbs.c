@@ -42,12 +42,12 @@ enum outcome verb_run(struct caller *caller, const struct command *command, stru
 {
 	struct stats *total = &caller->client->pooled.pool->database->stats.total;
 	const struct client *client = caller->client;
-	bool may_run = client->is_admin || !is_first;
+	bool may_run = client->console.is_admin || !is_first;
 	enum outcome outcome;
 
-	if (!may_run && client->may_show && command->id == COMMAND_SHOW)
+	if (!may_run && client->console.may_show && command->id == COMMAND_SHOW)
 		may_run = !command->show || command->show->for_monitor;
-	else if (!may_run && client->may_show)
+	else if (!may_run && client->console.may_show)
 		may_run = command->row->for_monitor ||
 			  (command->id == COMMAND_SET && console_param_find(command->name));
 	if (!may_run)

@@ -76,18 +76,19 @@ void auth_accept_client(struct client *c)
 	const struct settings *set = &c->peer.world->conf->settings;
 	const struct login *l = c->login;
 
-	if (name_is_console(l->database) && !c->is_admin) {
+	if (name_is_console(l->database) && !c->console.is_admin) {
 		if (text_list_has(set->admin_users, l->user, false))
 			client_address_set_administrator(c);
-		c->may_show = c->is_admin || text_list_has(set->stats_users, l->user, false) ||
-			      set->auth_type == AUTH_ANY;
-		if (!c->may_show) {
+		c->console.may_show = c->console.is_admin ||
+				      text_list_has(set->stats_users, l->user, false) ||
+				      set->auth_type == AUTH_ANY;
+		if (!c->console.may_show) {
 			client_end(c, REASON_NOT_ALLOWED, NULL);
 			return;
 		}
 		/* the place that is reserved for administrators does not count for other users of
 		   the console */
-		if (!c->is_admin && !client_address_may_have(c, false)) {
+		if (!c->console.is_admin && !client_address_may_have(c, false)) {
 			client_end(c, REASON_MAX_CLIENT_CONN_PER_IP, NULL);
 			return;
 		}
@@ -663,7 +664,7 @@ void auth_begin(struct client *c)
 	    remote->u.peer.uid == (uint32_t)geteuid()) {
 		log_info("%s pgbouncer access from unix socket", client_text(c, who, sizeof(who)));
 		client_address_set_administrator(c);
-		c->may_show = true;
+		c->console.may_show = true;
 		auth_accept_client(c);
 		return;
 	}

@@ -163,7 +163,7 @@ struct client_address *client_address_of(const struct client *c)
 	struct address_key key;
 
 	address_key_of(&key, &c->peer.remote);
-	if (c->is_counted)
+	if (c->login_facts.is_counted)
 		HASH_FIND(hh, c->peer.world->logins.addresses->by_key, &key, sizeof(key), o);
 	return o;
 }
@@ -261,15 +261,15 @@ bool client_address_enter(struct client *c)
 	struct client_address *o;
 	struct address_key key;
 
-	c->is_counted = true;
+	c->login_facts.is_counted = true;
 	o = client_address_of(c);
 	address_key_of(&key, &c->peer.remote);
 	if (!o && !(o = client_address_new(all, &key))) {
-		c->is_counted = false;
+		c->login_facts.is_counted = false;
 		return false;
 	}
 	o->clients++;
-	o->administrators += c->is_admin;
+	o->administrators += c->console.is_admin;
 	if (!c->login)
 		return true;
 	c->login->address = o;
@@ -302,8 +302,8 @@ void client_address_leave(struct client *c)
 	if (!o)
 		return;
 	client_address_login_over(c);
-	c->is_counted = false;
-	o->administrators -= c->is_admin;
+	c->login_facts.is_counted = false;
+	o->administrators -= c->console.is_admin;
 	if (--o->clients > 0)
 		return;
 	HASH_DEL(c->peer.world->logins.addresses->by_key, o);
@@ -327,9 +327,9 @@ void client_address_set_administrator(struct client *c)
 {
 	struct client_address *o = client_address_of(c);
 
-	if (o && !c->is_admin)
+	if (o && !c->console.is_admin)
 		o->administrators++;
-	c->is_admin = true;
+	c->console.is_admin = true;
 }
 
 /* ---- SHOW ADDRESSES ---- */
@@ -518,7 +518,7 @@ void client_addresses_check(const struct world *w)
 	int clients = 0, logins = 0, waited_for = 0, addresses = 0, listed = 0;
 
 	LIST_EACH(node, &w->peers.clients)
-		clients += LIST_OBJECT(node, struct client, peer.node)->is_counted;
+		clients += LIST_OBJECT(node, struct client, peer.node)->login_facts.is_counted;
 	for (const struct client_address *o = all->by_key; o; o = o->hh.next) {
 		ASSERT(o->clients >= o->login_count && o->login_count >= o->refused &&
 		       o->refused >= 0);

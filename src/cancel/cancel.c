@@ -60,10 +60,15 @@ void cancels_free(struct cancels **place)
 	*place = NULL;
 }
 
+struct server *cancel_target_of(const struct client *c)
+{
+	return c->cancel_request ? c->cancel_request->target : NULL;
+}
+
 /* Queues the request for a connection. */
 static void cancel_queue(struct client *canceller)
 {
-	struct pool *pool = canceller->cancel_target->pooled.pool;
+	struct pool *pool = canceller->cancel_request->target->pooled.pool;
 
 	pool_client_join(&canceller->pooled, pool, NULL);
 	pool_mark(pool);
@@ -87,9 +92,9 @@ bool cancel_refuse_waiting(struct client *c)
 	if (!request_holds_begin(c))
 		client_left_transaction(c);
 	/* in the extended protocol up to the Sync */
-	c->refused_until = *bytes_front(&c->peer.held);
-	if (c->refused_until != PGC_QUERY && c->refused_until != PGC_CALL)
-		c->refused_until = PGC_SYNC;
+	c->minds.refused_until = *bytes_front(&c->peer.held);
+	if (c->minds.refused_until != PGC_QUERY && c->minds.refused_until != PGC_CALL)
+		c->minds.refused_until = PGC_SYNC;
 	pg_build_report(&out, 'E', "ERROR", "57014", "canceling statement due to user request",
 			NULL, NULL);
 	client_send(c, &out);
@@ -107,12 +112,17 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 	struct server *s;
 
 	client_address_leave(canceller);
+	canceller->cancel_request = mem_try(sizeof(*canceller->cancel_request));
+	if (!canceller->cancel_request) {
+		client_end(canceller, REASON_NO_MEMORY, NULL);
+		return;
+	}
 	if (!target || peer_is_stopped(&target->peer)) {
 		if (!peers_forward(canceller, request) && !predecessors_forward(canceller, request))
 			client_end(canceller, REASON_CANCEL_UNKNOWN, NULL);
 		return;
 	}
-	if (target->is_console) {
+	if (target->console.is_connected) {
 		is_cancelled = w->console.ops && w->console.ops->cancel(w->console.context, target);
 		client_end(canceller, is_cancelled ? REASON_CANCEL_DONE : REASON_CANCEL_IDLE, NULL);
 		return;
@@ -132,7 +142,7 @@ void cancel_request(struct client *canceller, const struct pg_startup *request)
 		return;
 	}
 	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
-	canceller->cancel_target = s;
+	canceller->cancel_request->target = s;
 	s->pooled.cancels++;
 	if (target->request)
 		target->request->is_canceled = true;
@@ -155,7 +165,7 @@ void cancel_read(struct client *canceller)
 static void connected(struct server *carrier)
 {
 	struct client *canceller = carrier->carries_for;
-	struct server *target = canceller ? canceller->cancel_target : carrier->own_cancel;
+	struct server *target = canceller ? cancel_target_of(canceller) : carrier->own_cancel;
 	struct bytes out = BYTES_EMPTY;
 	bool sent;
 
@@ -175,7 +185,7 @@ void cancel_dial(struct pool *pool, struct pool_client *request)
 {
 	struct client *canceller = client_of(request);
 	struct world *w = pool->pools->owner;
-	struct server *carrier = dial_for_cancel(canceller->cancel_target, connected);
+	struct server *carrier = dial_for_cancel(cancel_target_of(canceller), connected);
 
 	/* the time until the carrier is connected counts for cancel_wait_timeout */
 	pool_client_become(w->pools, &canceller->pooled, CLIENT_ACTIVE_CANCEL,
@@ -184,7 +194,7 @@ void cancel_dial(struct pool *pool, struct pool_client *request)
 		client_end(canceller, REASON_CANCEL_FAILED, NULL);
 		return;
 	}
-	canceller->cancel_carrier = carrier;
+	canceller->cancel_request->carrier = carrier;
 	carrier->carries_for = canceller;
 }
 
@@ -228,16 +238,16 @@ void cancel_release_waiting(struct client *target)
 	LIST_EACH_SAFE(node, waiting) {
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (canceller->cancel_target == s)
+		if (cancel_target_of(canceller) == s)
 			cancel_queue(canceller);
 	}
 }
 
 static void disown(struct client *canceller)
 {
-	ASSERT(canceller->cancel_target->pooled.cancels > 0);
-	canceller->cancel_target->pooled.cancels--;
-	canceller->cancel_target = NULL;
+	ASSERT(canceller->cancel_request->target->pooled.cancels > 0);
+	canceller->cancel_request->target->pooled.cancels--;
+	canceller->cancel_request->target = NULL;
 }
 
 /* Removes the references of these requests to the target, and ends the requests if they have no
@@ -247,7 +257,7 @@ static void disown_all(struct list *cancellers, const struct server *target, boo
 	LIST_EACH_SAFE(node, cancellers) {
 		struct client *canceller = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (canceller->cancel_target != target)
+		if (cancel_target_of(canceller) != target)
 			continue;
 		disown(canceller);
 		if (has_no_carrier)
@@ -273,20 +283,26 @@ static bool has_sent(const struct server *carrier)
 
 void cancel_forget_client(struct client *c)
 {
-	struct server *carrier = c->cancel_carrier, *target = c->cancel_target;
+	struct cancel_request *request = c->cancel_request;
+	struct server *carrier, *target;
 
-	peers_forget(c);
 	cancel_key_forget(c);
-	c->cancel_carrier = NULL;
+	if (!request)
+		return;
+	peers_forget(c);
+	carrier = request->carrier;
+	target = request->target;
 	if (carrier) {
 		carrier->carries_for = NULL;
 		server_end(carrier, has_sent(carrier) ? REASON_CANCEL_SENT : REASON_CANCEL_GIVEN_UP,
 			   NULL);
 	}
-	if (!target)
-		return;
-	disown(c);
-	go_on_uncanceled(target);
+	if (target)
+		disown(c);
+	c->cancel_request = NULL;
+	mem_free(request);
+	if (target)
+		go_on_uncanceled(target);
 }
 
 void cancel_forget_server(struct server *s)
@@ -295,7 +311,7 @@ void cancel_forget_server(struct server *s)
 
 	s->carries_for = NULL;
 	if (canceller) {
-		canceller->cancel_carrier = NULL;
+		canceller->cancel_request->carrier = NULL;
 		client_end(canceller, has_sent(s) ? REASON_CANCEL_DONE : REASON_CANCEL_FAILED,
 			   NULL);
 	}
@@ -319,7 +335,7 @@ void cancel_forget_server(struct server *s)
 		struct peer *peer = LIST_OBJECT(node, struct peer, node);
 		struct client *c = LIST_OBJECT(peer, struct client, peer);
 
-		if (peer->is_client && c->cancel_target == s)
+		if (peer->is_client && cancel_target_of(c) == s)
 			disown(c);
 	}
 	ASSERT(s->pooled.cancels == 0);

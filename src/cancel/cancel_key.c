@@ -23,18 +23,18 @@
    chooses the bucket. */
 static bool cancel_enlist(struct client *c)
 {
-	HASH_ADD(by_cancel_pid, c->peer.world->cancels->by_pid, cancel_pid, sizeof(c->cancel_pid),
-		 c);
-	c->has_cancel_key = HASH_HAS(by_cancel_pid, c);
-	return c->has_cancel_key;
+	HASH_ADD(cancel_key.hh, c->peer.world->cancels->by_pid, cancel_key.pid,
+		 sizeof(c->cancel_key.pid), c);
+	c->cancel_key.is_valid = HASH_HAS(cancel_key.hh, c);
+	return c->cancel_key.is_valid;
 }
 
 void cancel_key_forget(struct client *c)
 {
-	if (!c->has_cancel_key)
+	if (!c->cancel_key.is_valid)
 		return;
-	HASH_DELETE(by_cancel_pid, c->peer.world->cancels->by_pid, c);
-	c->has_cancel_key = false;
+	HASH_DELETE(cancel_key.hh, c->peer.world->cancels->by_pid, c);
+	c->cancel_key.is_valid = false;
 }
 
 /* Returns the first client with this process number; the others follow in its bucket. NULL: no such
@@ -43,7 +43,7 @@ static struct client *cancel_first_of(const struct cancels *all, uint32_t pid)
 {
 	struct client *found;
 
-	HASH_FIND(by_cancel_pid, all->by_pid, &pid, sizeof(pid), found);
+	HASH_FIND(cancel_key.hh, all->by_pid, &pid, sizeof(pid), found);
 	return found;
 }
 
@@ -52,10 +52,10 @@ struct client *cancel_find(const struct world *w, uint32_t pid, const uint8_t *k
 	uint8_t own[CANCEL_KEY_LONG], asked[CANCEL_KEY_LONG];
 
 	for (struct client *c = cancel_first_of(w->cancels, pid); c;
-	     c = HASH_NEXT_IN_BUCKET(by_cancel_pid, c)) {
-		if (c->cancel_pid != pid || c->cancel_key_size != size)
+	     c = HASH_NEXT_IN_BUCKET(cancel_key.hh, c)) {
+		if (c->cancel_key.pid != pid || c->cancel_key.size != size)
 			continue;
-		memcpy(own, c->cancel_key, size);
+		memcpy(own, c->cancel_key.secret, size);
 		memcpy(asked, key, size);
 		/* the number of hops is not a part of the secret */
 		if (w->conf->settings.peer_id != 0) {
@@ -84,8 +84,9 @@ static bool draw_pid(struct client *c)
 
 		if (!randomness_draw(&w->randomness, &random, sizeof(random)))
 			return false;
-		c->cancel_pid = random & INT32_MAX;
-	} while (c->cancel_pid <= SERVER_PID_MOST || cancel_first_of(w->cancels, c->cancel_pid));
+		c->cancel_key.pid = random & INT32_MAX;
+	} while (c->cancel_key.pid <= SERVER_PID_MOST ||
+		 cancel_first_of(w->cancels, c->cancel_key.pid));
 	return true;
 }
 
@@ -96,32 +97,32 @@ bool cancel_make_key(struct client *c, uint32_t pid)
 {
 	struct world *w = c->peer.world;
 	int64_t peer_id = w->conf->settings.peer_id;
-	bool is_long = c->minor >= PG_MINOR_LONG_KEYS;
+	bool is_long = c->login_facts.minor >= PG_MINOR_LONG_KEYS;
 	int draws = 0;
 
 	if (peer_id != 0 && !is_long)
 		pid = 0;
-	c->cancel_key_size = is_long ? CANCEL_KEY_LONG : CANCEL_KEY;
+	c->cancel_key.size = is_long ? CANCEL_KEY_LONG : CANCEL_KEY;
 	do {
 		if (++draws > DRAWS_MOST)
 			pid = 0;
-		c->cancel_pid = pid;
+		c->cancel_key.pid = pid;
 		if ((pid == 0 && !draw_pid(c)) ||
-		    !randomness_draw(&w->randomness, c->cancel_key, c->cancel_key_size))
+		    !randomness_draw(&w->randomness, c->cancel_key.secret, c->cancel_key.size))
 			return false;
 		if (peer_id != 0) {
-			c->cancel_key[0] = (uint8_t)(peer_id >> 6);
-			c->cancel_key[1] = (uint8_t)((peer_id & 0x3f) << 2 | PEER_KEY_HOPS);
+			c->cancel_key.secret[0] = (uint8_t)(peer_id >> 6);
+			c->cancel_key.secret[1] = (uint8_t)((peer_id & 0x3f) << 2 | PEER_KEY_HOPS);
 		}
-	} while (pid != 0 && cancel_find(w, pid, c->cancel_key, c->cancel_key_size));
+	} while (pid != 0 && cancel_find(w, pid, c->cancel_key.secret, c->cancel_key.size));
 	return cancel_enlist(c);
 }
 
 void cancel_key_pack(struct bytes *out, const struct client *c)
 {
-	pack_bool(out, c->has_cancel_key);
-	bytes_append_u32(out, c->cancel_pid);
-	pack_blob(out, c->cancel_key, c->cancel_key_size);
+	pack_bool(out, c->cancel_key.is_valid);
+	bytes_append_u32(out, c->cancel_key.pid);
+	pack_blob(out, c->cancel_key.secret, c->cancel_key.size);
 }
 
 void cancel_key_unpack(struct unpack *in, struct client *c)
@@ -130,12 +131,12 @@ void cancel_key_unpack(struct unpack *in, struct client *c)
 	const uint8_t *key;
 	size_t size;
 
-	c->cancel_pid = unpack_u32(in);
+	c->cancel_key.pid = unpack_u32(in);
 	key = unpack_blob(in, &size);
-	in->bad |= size > sizeof(c->cancel_key) || (has_key && size < CANCEL_KEY);
+	in->bad |= size > sizeof(c->cancel_key.secret) || (has_key && size < CANCEL_KEY);
 	if (in->bad || !has_key)
 		return;
-	memcpy(c->cancel_key, key, size);
-	c->cancel_key_size = (uint8_t)size;
-	in->bad |= cancel_find(c->peer.world, c->cancel_pid, key, size) || !cancel_enlist(c);
+	memcpy(c->cancel_key.secret, key, size);
+	c->cancel_key.size = (uint8_t)size;
+	in->bad |= cancel_find(c->peer.world, c->cancel_key.pid, key, size) || !cancel_enlist(c);
 }

@@ -3,7 +3,17 @@
 
 #include "cancel/cancel.h"
 
-/* Functions between the files of this room. */
+/* What the files of this room share. */
+
+/* A cancel request in progress: client->cancel_request. Made by cancel_request(), and freed when
+   its connection ends. */
+struct cancel_request {
+	struct server *target;		/* the server that executes the query; NULL: none */
+	/* the connection that sends the request to PostgreSQL; NULL: none */
+	struct server *carrier;
+	/* the request to another process (peers.c); NULL: none */
+	struct peer_call *call;
+};
 
 /* ---- peers.c ---- */
 

@@ -263,7 +263,7 @@ static void line_go_on(const struct world *w, struct peer_line *line)
 
 void peers_go_on(struct client *canceller)
 {
-	const struct peer_call *call = canceller->peer_call;
+	const struct peer_call *call = canceller->cancel_request->call;
 
 	if (call && call->phase == CALL_WAITS)
 		line_go_on(canceller->peer.world, call->line);
@@ -354,7 +354,7 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 		return false;
 	}
 	line->count.queued++;
-	canceller->peer_call = call;
+	canceller->cancel_request->call = call;
 	pool_client_become(w->pools, &canceller->pooled, CLIENT_WAITING_CANCEL, w->now);
 	peers_go_on(canceller);
 	return true;
@@ -362,11 +362,11 @@ bool peers_forward(struct client *canceller, const struct pg_startup *request)
 
 void peers_forget(struct client *canceller)
 {
-	struct peer_call *call = canceller->peer_call;
+	struct peer_call *call = canceller->cancel_request->call;
 
 	if (!call)
 		return;
-	canceller->peer_call = NULL;
+	canceller->cancel_request->call = NULL;
 	call_leave(call);
 	line_go_on(canceller->peer.world, call->line);
 	if (call->request)
@@ -407,7 +407,7 @@ struct peer_count peers_count(const struct cancels *all, int id)
 static void check_call(const struct peer_call *call, const struct peer_line *line,
 		       struct peer_count *left)
 {
-	ASSERT(call->line == line && call->canceller->peer_call == call);
+	ASSERT(call->line == line && call->canceller->cancel_request->call == call);
 	ASSERT(call->canceller->pooled.state == CLIENT_WAITING_CANCEL &&
 	       !call->canceller->pooled.pool);
 	ASSERT((call->phase == CALL_HANDED_OVER) == (call->stream.phase == STREAM_OPEN));
@@ -439,6 +439,7 @@ void peers_check(const struct world *w)
 		calls += line->count.queued + line->count.connecting + line->count.handed_over;
 	}
 	LIST_EACH(node, &w->pools->unauthenticated[CLIENT_WAITING_CANCEL])
-		calls -= client_of(LIST_OBJECT(node, struct pool_client, node))->peer_call != NULL;
+		calls -= client_of(LIST_OBJECT(node, struct pool_client, node))
+				 ->cancel_request->call != NULL;
 	ASSERT(calls == 0);
 }

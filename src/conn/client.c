@@ -38,7 +38,7 @@ void client_prepare_request(struct client *c)
 	if (c->request || c->pooled.role == TARGET_ANY)
 		return;
 	c->request = mem_try(sizeof(*c->request));
-	c->keeps_request = c->request != NULL;
+	c->minds.keeps_request = c->request != NULL;
 	/* without memory the client ends, because its writes would not be noted */
 	if (!c->request) {
 		client_end(c, REASON_NO_MEMORY, NULL);
@@ -89,7 +89,7 @@ bool client_send(struct client *c, const struct bytes *bytes)
 
 	/* A look-up answers all logins that wait for it, and a command of the console ends the
 	   waits of others. */
-	ASSERT(!current || current == &c->peer || c->login || c->is_console ||
+	ASSERT(!current || current == &c->peer || c->login || c->console.is_connected ||
 	       (c->pooled.link && current == &server_of(c->pooled.link)->peer));
 #endif
 	if (peer_is_stopped(&c->peer))

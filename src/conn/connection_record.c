@@ -80,24 +80,24 @@ void client_pack(struct bytes *out, const struct client *c)
 {
 	const struct params_table *params = c->peer.world->params;
 
-	pack_i64(out, c->login_since);
-	pack_i64(out, c->last_active);
-	pack_i64(out, c->query_started);
-	pack_i64(out, c->transaction_started);
-	pack_blob(out, c->login_took, sizeof(c->login_took));
-	bytes_append_u8(out, c->waited);
-	bytes_append_u8(out, c->waited_for);
-	bytes_append_u32(out, c->waited_at);
-	bytes_append_u8(out, c->replication);
-	pack_bool(out, c->shares_server);
-	pack_bool(out, c->shares_names);
-	pack_bool(out, c->keeps_state);
-	pack_bool(out, c->in_transaction);
-	bytes_append_u8(out, c->refused_until);
+	pack_i64(out, c->login_facts.since);
+	pack_i64(out, c->activity.last);
+	pack_i64(out, c->activity.query_started);
+	pack_i64(out, c->activity.transaction_started);
+	pack_blob(out, c->login_facts.took, sizeof(c->login_facts.took));
+	bytes_append_u8(out, c->last_wait.took);
+	bytes_append_u8(out, c->last_wait.limit);
+	bytes_append_u32(out, c->last_wait.ended_at);
+	bytes_append_u8(out, c->login_facts.replication);
+	pack_bool(out, c->link_facts.shares_server);
+	pack_bool(out, c->link_facts.shares_names);
+	pack_bool(out, c->link_facts.keeps_state);
+	pack_bool(out, c->activity.in_transaction);
+	bytes_append_u8(out, c->minds.refused_until);
 	bytes_append_u32(out, c->collects);
-	bytes_append_u8(out, c->minor);
-	pack_bool(out, c->is_console);
-	pack_bool(out, c->may_show);
+	bytes_append_u8(out, c->login_facts.minor);
+	pack_bool(out, c->console.is_connected);
+	pack_bool(out, c->console.may_show);
 	params_or_none_pack(out, params, c->params);
 	params_or_none_pack(out, params, c->pooled.startup);
 }
@@ -106,28 +106,28 @@ void client_unpack(struct unpack *in, struct client *c)
 {
 	struct params_table *params = c->peer.world->params;
 
-	c->login_since = unpack_i64(in);
-	c->last_active = unpack_i64(in);
-	c->query_started = unpack_i64(in);
-	c->transaction_started = unpack_i64(in);
-	unpack_exactly(in, c->login_took, sizeof(c->login_took));
+	c->login_facts.since = unpack_i64(in);
+	c->activity.last = unpack_i64(in);
+	c->activity.query_started = unpack_i64(in);
+	c->activity.transaction_started = unpack_i64(in);
+	unpack_exactly(in, c->login_facts.took, sizeof(c->login_facts.took));
 	for (int i = 0; i < LOGIN_PARTS; i++)
-		in->bad |= c->login_took[i] >= LATENCY_BUCKETS;
-	c->waited = unpack_u8(in);
-	c->waited_for = unpack_u8(in);
-	c->waited_at = unpack_u32(in);
-	in->bad |= c->waited >= LATENCY_BUCKETS || c->waited_for >= POOL_LIMITS;
-	c->replication = unpack_u8(in);
-	in->bad |= c->replication > REPLICATION_PHYSICAL;
-	c->shares_server = unpack_bool(in);
-	c->shares_names = unpack_bool(in);
-	c->keeps_state = unpack_bool(in);
-	c->in_transaction = unpack_bool(in);
-	c->refused_until = unpack_u8(in);
+		in->bad |= c->login_facts.took[i] >= LATENCY_BUCKETS;
+	c->last_wait.took = unpack_u8(in);
+	c->last_wait.limit = unpack_u8(in);
+	c->last_wait.ended_at = unpack_u32(in);
+	in->bad |= c->last_wait.took >= LATENCY_BUCKETS || c->last_wait.limit >= POOL_LIMITS;
+	c->login_facts.replication = unpack_u8(in);
+	in->bad |= c->login_facts.replication > REPLICATION_PHYSICAL;
+	c->link_facts.shares_server = unpack_bool(in);
+	c->link_facts.shares_names = unpack_bool(in);
+	c->link_facts.keeps_state = unpack_bool(in);
+	c->activity.in_transaction = unpack_bool(in);
+	c->minds.refused_until = unpack_u8(in);
 	c->collects = unpack_u32(in);
-	c->minor = unpack_u8(in);
-	c->is_console = unpack_bool(in);
-	c->may_show = unpack_bool(in);
+	c->login_facts.minor = unpack_u8(in);
+	c->console.is_connected = unpack_bool(in);
+	c->console.may_show = unpack_bool(in);
 	c->params = params_or_none_unpack(in, params);
 	c->pooled.startup = params_or_none_unpack(in, params);
 }

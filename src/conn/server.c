@@ -39,7 +39,7 @@ struct server *server_new(struct pool *pool, struct world *w, bool is_cancel,
 				    ? params_hold(client->pooled.startup)
 				    : params_none(w->params);
 	s->pooled.dedicated = client ? client->pooled.dedicated : 0;
-	s->replication = client ? client->replication : 0;
+	s->replication = client ? client->login_facts.replication : 0;
 	ledger_clear(&s->ledger);
 	peer_enter(&s->peer);
 	pool_server_init(&s->pooled, pool, is_cancel, w->now);

@@ -62,7 +62,8 @@ static void fill_pins(struct connection_row *row, const struct client *c)
 	if (!row->pins)
 		return;
 	row->pinned = c->session ? now - c->session->pinned_since : 0;
-	row->idle = c->query_started == 0 && !c->in_transaction ? now - c->last_active : 0;
+	if (c->activity.query_started == 0 && !c->activity.in_transaction)
+		row->idle = now - c->activity.last;
 }
 
 static const char *host_of_client(const struct pool_client *c)
@@ -87,27 +88,27 @@ static void fill_client(struct connection_row *row, const struct client *c)
 	*row = (struct connection_row){
 		.is_authenticated = !is_unauthenticated(c),
 		.is_shown = !is_unauthenticated(c) || c->pooled.state == CLIENT_LOOKUP,
-		.is_console = c->is_console,
-		.is_asking = c->console_state == CONSOLE_RUNNING,
+		.is_console = c->console.is_connected,
+		.is_asking = c->console.state == CONSOLE_RUNNING,
 		.user = user_of(c),
 		.pool_user = c->pooled.pool ? c->pooled.pool->user->name : user_of(c),
 		.database = c->pooled.state == CLIENT_LOOKUP ? c->login->database : database,
 		/* a console client is shown as active while a command of it is being answered; it
 		   never has a server */
-		.state = c->console_state != CONSOLE_READY
+		.state = c->console.state != CONSOLE_READY
 				 ? "active"
 				 : client_state_rows[c->pooled.state].name,
-		.replication = pg_replication_name(c->replication),
-		.minor = c->minor,
+		.replication = pg_replication_name(c->login_facts.replication),
+		.minor = c->login_facts.minor,
 		.prepared = prepared_client_count(c),
 		.link_id = link ? link->id : 0,
 		.link_fd = link ? link->stream.fd : 0,
 		.in_state = in_state,
 		.waits = is_waiting ? in_state : 0,
 		.remote_pid = unix_pid(&c->peer),
-		.cancel_pid = c->cancel_pid,
-		.cancel_key = c->cancel_key,
-		.cancel_key_size = c->cancel_key_size,
+		.cancel_pid = c->cancel_key.pid,
+		.cancel_key = c->cancel_key.secret,
+		.cancel_key_size = c->cancel_key.size,
 		.client = c,
 	};
 	row->link_pid = link ? server_of(c->pooled.link)->backend_pid : 0;

@@ -30,14 +30,14 @@ static bool console_client_has_message(const struct client *c)
 
 static bool may_be_read(const struct client *c)
 {
-	return c->console_state == CONSOLE_READY ? !console_client_has_message(c)
+	return c->console.state == CONSOLE_READY ? !console_client_has_message(c)
 						 : bytes_size(&c->peer.held) < CONSOLE_MOST;
 }
 
 /* Whether there is a message to answer, or buffered input that no event announces. */
 static bool may_go_on(const struct client *c)
 {
-	if (c->console_state == CONSOLE_READY && console_client_has_message(c))
+	if (c->console.state == CONSOLE_READY && console_client_has_message(c))
 		return true;
 	return stream_has_buffered(&c->peer.stream) && may_be_read(c);
 }
@@ -63,7 +63,7 @@ static void console_client_answer(struct client *c)
 		struct pg_frame f;
 		enum pg_verdict verdict;
 
-		if (peer_is_stopped(&c->peer) || c->console_state != CONSOLE_READY ||
+		if (peer_is_stopped(&c->peer) || c->console.state != CONSOLE_READY ||
 		    stream_unsent(&c->peer.stream) > 0)
 			break;
 		verdict = pg_frames_next(&in, CONSOLE_MOST, &f);
@@ -90,7 +90,7 @@ void console_client_read(struct client *c, bool from_socket)
 	/* the client is on world->peers.again already, and is handled from there */
 	if (!list_is_empty(&c->peer.again))
 		return;
-	if (c->console_state != CONSOLE_READY)
+	if (c->console.state != CONSOLE_READY)
 		w->console.ops->go_on(w->console.context, c);
 	if (!list_is_empty(&c->peer.again) || waits_for_room(c))
 		return;
@@ -102,7 +102,7 @@ void console_client_read(struct client *c, bool from_socket)
 			peer_come_again(&c->peer);
 		return;
 	}
-	if (from_socket && c->console_state != CONSOLE_READY)
+	if (from_socket && c->console.state != CONSOLE_READY)
 		flow_block(&c->peer, FLOW_HELD);
 	console_client_answer(c);
 	if (!waits_for_room(c) && may_go_on(c))

@@ -311,7 +311,7 @@ static void add_login(const struct lines *to, const struct client *c)
 	usec_t sum = 0;
 
 	for (enum login_part part = 0; part < LOGIN_PARTS; part++) {
-		usec_t took = (usec_t)latency_bucket_value(c->login_took[part]);
+		usec_t took = (usec_t)latency_bucket_value(c->login_facts.took[part]);
 		size_t used = strlen(parts);
 
 		if (c->login && login_step_part(c->login->step) == part)
@@ -364,23 +364,23 @@ void client_explain(const struct client *c, void (*line)(void *context, const ch
 		 time_text(now - c->pooled.since, time));
 	if (c->pooled.link)
 		add_server(&to, c, now);
-	if (c->in_transaction && c->transaction_started > 0)
+	if (c->activity.in_transaction && c->activity.transaction_started > 0)
 		add_line(&to, "  Transaction: for %s%s",
-			 time_text(now - c->transaction_started, time),
-			 c->query_started > 0 ? "" : ", waiting for the client");
-	if (c->query_started > 0)
-		add_line(&to, "  Query: for %s", time_text(now - c->query_started, time));
+			 time_text(now - c->activity.transaction_started, time),
+			 c->activity.query_started > 0 ? "" : ", waiting for the client");
+	if (c->activity.query_started > 0)
+		add_line(&to, "  Query: for %s", time_text(now - c->activity.query_started, time));
 	if (prepared_client_count(c) > 0)
 		add_line(&to, "  Prepared statements: %u", prepared_client_count(c));
 	if (waits)
 		add_line(&to, "  Wait: for %s, for %s: %s.%s%s", wait.on,
 			 time_text(now - wait.since, time), wait.words, *wait.hint ? " " : "",
 			 wait.hint);
-	if (c->waited > 0)
+	if (c->last_wait.took > 0)
 		add_line(&to, "  Last wait: %s, for %s, ended %s ago",
-			 time_text((usec_t)latency_bucket_value(c->waited), time),
-			 c->waited_for != LIMIT_NONE && c->waited_for < POOL_LIMITS
-				 ? pool_limit_names[c->waited_for]
+			 time_text((usec_t)latency_bucket_value(c->last_wait.took), time),
+			 c->last_wait.limit != LIMIT_NONE && c->last_wait.limit < POOL_LIMITS
+				 ? pool_limit_names[c->last_wait.limit]
 				 : "server",
-			 time_text(now - c->waited_at * USEC, text));
+			 time_text(now - c->last_wait.ended_at * USEC, text));
 }

@@ -103,7 +103,7 @@ static NEVER_INLINE void client_readable(struct client *c, bool from_socket)
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
 	case CLIENT_ACTIVE:
-		if (c->is_console)
+		if (c->console.is_connected)
 			console_client_read(c, from_socket);
 		else
 			relay_from_client(c, from_socket);
@@ -125,7 +125,7 @@ static void on_client_readable(struct stream *stream)
 	if (!c)
 		return;
 	/* the common case: a request. A client in LOGIN or ending is not IDLE */
-	if (c->pooled.state == CLIENT_IDLE && !c->is_console)
+	if (c->pooled.state == CLIENT_IDLE && !c->console.is_connected)
 		relay_from_client(c, true);
 	else
 		client_readable(c, true);

@@ -42,9 +42,9 @@ static void lend(struct pool_server *ps, struct pool_client *pc, usec_t waited)
 		bool was_opened = pc->pool->held_by == LIMIT_NONE &&
 				  c->peer.world->now - ps->opened < waited;
 
-		c->waited = (uint8_t)latency_bucket(waited);
-		c->waited_for = was_opened ? LIMIT_ONE_LOGIN : pc->pool->held_by;
-		c->waited_at = (uint32_t)(c->peer.world->now / USEC);
+		c->last_wait.took = (uint8_t)latency_bucket(waited);
+		c->last_wait.limit = was_opened ? LIMIT_ONE_LOGIN : pc->pool->held_by;
+		c->last_wait.ended_at = (uint32_t)(c->peer.world->now / USEC);
 	}
 	if (!link_begin(s, c))
 		return;

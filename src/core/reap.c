@@ -346,7 +346,7 @@ static void reap_client(struct client *c)
 		w->pools->ended[why]++;
 		log_client(c, why, detail);
 	}
-	if (c->is_console && w->console.ops)
+	if (c->console.is_connected && w->console.ops)
 		w->console.ops->closed(w->console.context, c);
 	cancel_forget_client(c);
 	if (has_ended && c->pooled.link)

@@ -75,7 +75,7 @@ static enum close_reason overdue_active(const struct client *c)
 	const struct world *w = c->peer.world;
 	const struct server *s = server_of(c->pooled.link);
 	struct limits limits = limits_of(c);
-	usec_t query_since = c->query_started;
+	usec_t query_since = c->activity.query_started;
 
 	/* The query includes setting the client's parameters on the server. The client may have all
 	   answers, and have sent the beginning of a CopyData message: the server waits for its
@@ -83,23 +83,24 @@ static enum close_reason overdue_active(const struct client *c)
 	if (s->task)
 		query_since = s->task_since;
 	else if (query_since == 0 && c->peer.passing > 0 && !c->peer.passing_dropped)
-		query_since = c->last_active;
+		query_since = c->activity.last;
 	/* a replication stream is a query without an end */
-	if (!c->replication && tick_is_over(w, query_since, limits.query))
+	if (!c->login_facts.replication && tick_is_over(w, query_since, limits.query))
 		return REASON_QUERY_TIMEOUT;
-	if (c->in_transaction && tick_is_over(w, c->transaction_started, limits.transaction))
+	if (c->activity.in_transaction &&
+	    tick_is_over(w, c->activity.transaction_started, limits.transaction))
 		return REASON_TRANSACTION_TIMEOUT;
-	if (c->query_started != 0 || s->task)
+	if (c->activity.query_started != 0 || s->task)
 		return REASON_NONE;
-	if (c->in_transaction)
-		return tick_is_over(w, c->last_active, limits.idle_transaction)
+	if (c->activity.in_transaction)
+		return tick_is_over(w, c->activity.last, limits.idle_transaction)
 			       ? REASON_IDLE_TRANSACTION
 			       : REASON_NONE;
 	if (c->pooled.pins &&
-	    tick_is_over(w, c->last_active, c->pooled.pool->allowed.pinned_idle_timeout) &&
+	    tick_is_over(w, c->activity.last, c->pooled.pool->allowed.pinned_idle_timeout) &&
 	    !session_values_may_yield(c))
 		return REASON_PINNED_IDLE;
-	return tick_is_over(w, c->last_active, limits.client_idle) ? REASON_CLIENT_IDLE
+	return tick_is_over(w, c->activity.last, limits.client_idle) ? REASON_CLIENT_IDLE
 								   : REASON_NONE;
 }
 
@@ -108,9 +109,9 @@ static void end_overdue_begin(struct client *c)
 {
 	struct limits limits = limits_of(c);
 
-	if (tick_is_over(c->peer.world, c->transaction_started, limits.transaction))
+	if (tick_is_over(c->peer.world, c->activity.transaction_started, limits.transaction))
 		client_end(c, REASON_TRANSACTION_TIMEOUT, NULL);
-	else if (tick_is_over(c->peer.world, c->last_active, limits.idle_transaction))
+	else if (tick_is_over(c->peer.world, c->activity.last, limits.idle_transaction))
 		client_end(c, REASON_IDLE_TRANSACTION, NULL);
 }
 
@@ -130,7 +131,7 @@ static void tick_clients(struct pool *pool, bool walk)
 	LIST_EACH_SAFE(node, &pool->clients[CLIENT_IDLE]) {
 		struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-		if (c->is_console)
+		if (c->console.is_connected)
 			continue;
 		if (request_holds_begin(c))
 			end_overdue_begin(c);
@@ -175,7 +176,7 @@ static void tick_unauthenticated(struct world *w)
 		LIST_EACH_SAFE(node, &w->pools->unauthenticated[state]) {
 			struct client *c = client_of(LIST_OBJECT(node, struct pool_client, node));
 
-			if (!tick_is_over(w, c->login_since, set->client_login_timeout))
+			if (!tick_is_over(w, c->login_facts.since, set->client_login_timeout))
 				continue;
 			log_overdue_login(c);
 			client_end(c,
@@ -201,8 +202,8 @@ static void tick_logins(const struct pool *pool, enum client_state state, const 
 
 		/* an internal request has no struct client */
 		if (!c->pooled.is_internal && c->login &&
-		    (state == CLIENT_WAITING_LOGIN || c->replication) &&
-		    tick_is_over(w, c->login_since, w->conf->settings.client_login_timeout))
+		    (state == CLIENT_WAITING_LOGIN || c->login_facts.replication) &&
+		    tick_is_over(w, c->login_facts.since, w->conf->settings.client_login_timeout))
 			client_end(c, REASON_LOGIN_TIMEOUT_SERVER, NULL);
 	}
 }
@@ -254,7 +255,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 	}
 	LIST_EACH_SAFE(node, &pool->servers[SERVER_ACTIVE_CANCEL]) {
 		struct server *s = server_of(LIST_OBJECT(node, struct pool_server, node));
-		struct server *target = s->carries_for ? s->carries_for->cancel_target
+		struct server *target = s->carries_for ? cancel_target_of(s->carries_for)
 						       : s->own_cancel;
 
 		if (!tick_is_over(w, s->pooled.since, set->server_connect_timeout))
@@ -274,7 +275,7 @@ static void tick_servers(struct pool *pool, const struct world *w)
 		const struct client *c = client_of(s->pooled.link);
 
 		if (s->pooled.close_reason != REASON_NONE &&
-		    (!c->shares_server || c->pooled.pins) && server_is_clean(s))
+		    (!c->link_facts.shares_server || c->pooled.pins) && server_is_clean(s))
 			server_end(s, REASON_DATABASE_CHANGED, NULL);
 	}
 }
@@ -350,7 +351,7 @@ bool client_leave(struct client *c)
 	struct drain *drain;
 	bool may_leave = c->pooled.state == CLIENT_IDLE;
 
-	if (!c->pooled.login_user || c->login || c->is_console)
+	if (!c->pooled.login_user || c->login || c->console.is_connected)
 		return false;
 	drain = drain_due(c->peer.world->pools, c->pooled.pool->database,
 			  c->pooled.login_user->name, client_kept_host(&c->pooled), c->peer.id,
@@ -358,7 +359,7 @@ bool client_leave(struct client *c)
 	if (!drain || c->peer.held_first || stream_unsent(&c->peer.stream) > 0)
 		return false;
 	/* a stream of replication has no transactions: it ends with the time */
-	if (s && c->replication && s->ledger.copy_in)
+	if (s && c->login_facts.replication && s->ledger.copy_in)
 		may_leave = now >= drain->until && s->peer.passing == 0;
 	else if (s)
 		may_leave = server_is_clean(s);

@@ -314,7 +314,7 @@ void world_check(const struct world *w)
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		ASSERT(c->pooled.state != CLIENT_DEAD);
-		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->is_console) ==
+		ASSERT((c->pooled.state == CLIENT_ACTIVE && !c->console.is_connected) ==
 		       (c->pooled.link != NULL));
 		check_held(&c->peer, c->pooled.link && server_of(c->pooled.link)->task != NULL);
 	}
@@ -334,7 +334,7 @@ void world_suspend(struct world *w, bool on)
 		   server before its first query. */
 		if (!on)
 			flow_unblock(&c->peer, FLOW_SUSPENDED);
-		else if (!c->is_console && !c->login)
+		else if (!c->console.is_connected && !c->login)
 			flow_block(&c->peer, FLOW_SUSPENDED);
 	}
 	LIST_EACH(node, &w->peers.servers) {
@@ -410,7 +410,7 @@ size_t world_drain_left(const struct world *w)
 	LIST_EACH(node, &w->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		left += w->drain.step == DRAIN_WAIT_CLIENTS && !c->is_console &&
+		left += w->drain.step == DRAIN_WAIT_CLIENTS && !c->console.is_connected &&
 			(c->pooled.pool || client_is_in_time(c));
 	}
 	for (const struct database *d = w->pools->databases;
@@ -425,7 +425,7 @@ bool world_is_over(const struct world *w)
 
 	/* console clients do not count */
 	LIST_EACH(node, &w->peers.clients)
-		if (!LIST_OBJECT(node, struct client, peer.node)->is_console) {
+		if (!LIST_OBJECT(node, struct client, peer.node)->console.is_connected) {
 			is_deserted = false;
 			break;
 		}

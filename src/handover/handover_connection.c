@@ -91,7 +91,7 @@ static bool client_itself_may_be_given(const struct client *c)
 		       !c->login->direct && bytes_size(&c->login->out) == 0;
 	case CLIENT_IDLE:
 	case CLIENT_WAITING:
-		return !c->is_console ||
+		return !c->console.is_connected ||
 		       (w->console.ops && w->console.ops->is_at_rest(w->console.context, c));
 	case CLIENT_ACTIVE:
 		return c->pooled.link && server_itself_may_be_given(server_of(c->pooled.link));
@@ -201,7 +201,7 @@ void client_record_pack(struct sender *sender, struct bytes *out, const struct c
 	}
 	pool_client_pack(out, &c->pooled);
 	client_pack(out, c);
-	pack_bool(out, c->is_admin);
+	pack_bool(out, c->console.is_admin);
 	cancel_key_pack(out, c);
 	request_pack(out, c);
 	session_client_pack(out, c);
@@ -220,16 +220,16 @@ static void client_take_place(struct unpack *in, struct handover *h, struct clie
 	in->bad |= !user || !h->pool || !c->params || !c->pooled.startup ||
 		   (state == CLIENT_ACTIVE) != (h->server != NULL) ||
 		   (state != CLIENT_IDLE && state != CLIENT_WAITING && state != CLIENT_ACTIVE) ||
-		   c->is_console != h->pool->database->is_console ||
-		   (c->is_console && state != CLIENT_IDLE);
+		   c->console.is_connected != h->pool->database->is_console ||
+		   (c->console.is_connected && state != CLIENT_IDLE);
 	if (in->bad)
 		return;
 	pool_client_join(&c->pooled, h->pool, user);
-	in->bad |= !c->is_console && !pool_client_adopt(&c->pooled, w->now);
+	in->bad |= !c->console.is_connected && !pool_client_adopt(&c->pooled, w->now);
 	client_prepare_request(c);
 	in->bad |= !pool_client_restore(&c->pooled, state, h->server ? &h->server->pooled : NULL,
 					place, w->now);
-	in->bad |= c->is_console && !w->console.ops->adopt(w->console.context, c);
+	in->bad |= c->console.is_connected && !w->console.ops->adopt(w->console.context, c);
 }
 
 static void logged_in_unpack(struct unpack *in, struct handover *h, struct client *c,

@@ -302,7 +302,7 @@ static bool login_finish(struct client *c)
 	login_step_took(c);
 	c->pooled.pool->database->stats.total.client_login_count++;
 	if (!c->pooled.pool->database->is_console)
-		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_since);
+		latency_add(c->pooled.pool, LATENCY_LOGIN, w->now - c->login_facts.since);
 	if (!client_send(c, &c->login->out))
 		return false;
 	login_free(c);
@@ -353,7 +353,7 @@ static bool welcome(struct client *c, const struct bytes *untracked, uint32_t pi
 		append_untracked(c, untracked);
 	if (c->pooled.reads != READS_OFF)
 		note_reading(c);
-	pg_build_key(out, 'K', c->cancel_pid, c->cancel_key, c->cancel_key_size);
+	pg_build_key(out, 'K', c->cancel_key.pid, c->cancel_key.secret, c->cancel_key.size);
 	if (notice && *notice)
 		pg_build_report(out, 'N', "NOTICE", "00000", notice, NULL, NULL);
 	pg_build(out, 'Z', "I", 1);
@@ -426,7 +426,8 @@ bool login_link_begin(struct server *s, struct client *c)
 	ASSERT(c->login && !c->params && c->pooled.dedicated == s->pooled.dedicated);
 	/* the session of another client may have left parameters that differ from those at
 	   start-up */
-	c->params = c->replication ? params_hold(s->params) : merged_params(c, s->first_params);
+	c->params = c->login_facts.replication ? params_hold(s->params)
+					       : merged_params(c, s->first_params);
 	if (c->params)
 		return true;
 	client_end(c, REASON_NO_MEMORY, NULL);
@@ -435,7 +436,7 @@ bool login_link_begin(struct server *s, struct client *c)
 
 bool login_link_welcome(struct server *s, struct client *c)
 {
-	bool is_own = !c->replication && !c->shares_server;
+	bool is_own = !c->login_facts.replication && !c->link_facts.shares_server;
 
 	c->pooled.is_login = false;
 	return welcome(c, welcome_messages(s->welcome), is_own ? s->backend_pid : 0);
@@ -510,13 +511,13 @@ void login_proven(struct client *c)
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return;
 	}
-	why = pool_may_join(pool, user, c->is_admin);
+	why = pool_may_join(pool, user, c->console.is_admin);
 	if (why != REASON_NONE) {
 		login_refuse(c, why, pool, user);
 		return;
 	}
 	if (l->replication && !database->is_console) {
-		c->replication = l->replication;
+		c->login_facts.replication = l->replication;
 		if (++w->pools->last_dedicated == 0)
 			w->pools->last_dedicated = 1;
 		c->pooled.dedicated = w->pools->last_dedicated;
@@ -524,7 +525,7 @@ void login_proven(struct client *c)
 	/* The start-up parameters of the client's servers. In session mode these are the parameters
 	   that the client asked for, so that RESET restores them. application_name is omitted,
 	   otherwise each program would need separate servers. */
-	if (c->replication)
+	if (c->login_facts.replication)
 		c->pooled.startup = params_hold(l->asked);
 	else if (pool->allowed.mode != MODE_SESSION)
 		c->pooled.startup = params_none(w->params);
@@ -548,14 +549,14 @@ void login_proven(struct client *c)
 			return;
 		}
 		pg_build_auth(&l->out, 0, NULL, 0);
-		c->is_console = true;
+		c->console.is_connected = true;
 		c->params = params_hold(l->asked);
 		if (login_finish(c))
 			w->console.ops->welcome(w->console.context, c);
 		return;
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_WAITING_LOGIN, w->now);
-	if (c->replication ||
+	if (c->login_facts.replication ||
 	    (pool->allowed.mode == MODE_SESSION && pool->allowed.link == LINK_LOGIN))
 		login_queue(c);
 	else
@@ -566,7 +567,7 @@ void login_proven(struct client *c)
 
 void login_pack(struct bytes *out, const struct client *c)
 {
-	pack_i64(out, c->login_since);
+	pack_i64(out, c->login_facts.since);
 	pack_bool(out, c->login->ssl_asked);
 	pack_bool(out, c->login->gss_asked);
 }

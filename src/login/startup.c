@@ -316,7 +316,7 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	const char **unknown, *name, *value;
 	size_t at = 0, named = 0;
 
-	if (packet->minor == c->minor && count == 0)
+	if (packet->minor == c->login_facts.minor && count == 0)
 		return true;
 	unknown = arena_take(c->login->arena, (count + 1) * sizeof(*unknown));
 	if (!unknown)
@@ -324,7 +324,7 @@ static bool negotiate(struct client *c, const struct pg_startup *packet, size_t 
 	while (named < count && pg_startup_pair(packet, &at, &name, &value))
 		if (is_protocol_option(name))
 			unknown[named++] = name;
-	pg_build_negotiate(&c->login->out, 3 << 16 | c->minor, unknown, named);
+	pg_build_negotiate(&c->login->out, 3 << 16 | c->login_facts.minor, unknown, named);
 	return true;
 }
 
@@ -361,8 +361,8 @@ static void log_attempt(const struct client *c)
 		return;
 	/* the values that used to be the only ones are omitted, so that log parsers find the
 	   familiar line */
-	if (c->minor > 0)
-		snprintf(more, sizeof(more), " protocol=3.%u", c->minor);
+	if (c->login_facts.minor > 0)
+		snprintf(more, sizeof(more), " protocol=3.%u", c->login_facts.minor);
 	if (c->login->direct)
 		snprintf(more + strlen(more), sizeof(more) - strlen(more),
 			 " sslnegotiation=direct");
@@ -382,7 +382,7 @@ static void session_packet(struct client *c, const struct pg_startup *packet)
 	bool is_in_time;
 	size_t options;
 
-	c->minor = (uint8_t)pg_minor_served(packet->minor);
+	c->login_facts.minor = (uint8_t)pg_minor_served(packet->minor);
 	l->values = arena_take(l->arena, (size_t)params_count(w->params) * sizeof(*l->values));
 	if (!l->values) {
 		client_end(c, REASON_NO_MEMORY, NULL);

@@ -331,7 +331,7 @@ bool prepared_request_fill_values(const struct prepared_request *r, const uint8_
 	const uint8_t *nul = memchr(body, 0, size);
 	size_t text = nul ? (size_t)(nul + 1 - body) : 0;
 
-	if (r->f->type != PGC_BIND || !r->c->keeps_state ||
+	if (r->f->type != PGC_BIND || !r->c->link_facts.keeps_state ||
 	    !session_values_fill(r->s, r->c, body, text, filled))
 		return false;
 	bytes_append(filled, nul + 1, size - text);
@@ -346,7 +346,7 @@ static bool parse_values(const struct prepared_request *r, struct prepared_name 
 	struct sql_plan plan = { .filled = BYTES_EMPTY };
 	bool parsed;
 
-	if (r->f->type != PGC_BIND || !r->c->keeps_state || !r->c->session->values)
+	if (r->f->type != PGC_BIND || !r->c->link_facts.keeps_state || !r->c->session->values)
 		return true;
 	if (!prepared_request_fill_values(r, st->body, st->size, &plan.filled))
 		return request_parse(r, OP_REPARSE, n, st, NULL);

@@ -681,7 +681,7 @@ static void prepared_find_text(const void *client, const char *name, struct requ
 {
 	const struct client *c = client;
 	/* statements are not recorded while the server is the client's own */
-	const struct prepared_client *pc = c->shares_names ? c->prepared : NULL;
+	const struct prepared_client *pc = c->link_facts.shares_names ? c->prepared : NULL;
 	const struct prepared_name *n = pc && *name ? name_find(pc, name, strlen(name) + 1) : NULL;
 	const struct statement *st = n && n->sent ? n->sent : n ? n->confirmed : NULL;
 

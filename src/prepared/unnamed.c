@@ -140,7 +140,7 @@ static NEVER_INLINE bool send_query_of_preparer(struct client *c, struct server 
 
 	/* an earlier error in the batch skips the Query, which then does not end the unnamed
 	   statement; earlier changes may be skipped as well */
-	if (c->shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) &&
+	if (c->link_facts.shares_names && s->prepared && (s->ledger.open || pc->in_flight > 0) &&
 	    ledger_enters(&s->ledger)) {
 		/* A Query that fails before it begins keeps the server's unnamed statement, maybe
 		   another client's, and does not make the server skip the next messages. Therefore
@@ -314,7 +314,7 @@ enum verdict prepared_use_unnamed(const struct prepared_request *r)
 		verdict = restore_unnamed(r);
 		if (verdict != VERDICT_PASS)
 			return verdict;
-	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->keeps_state &&
+	} else if (r->f->type == PGC_BIND && pc->has_text && r->c->link_facts.keeps_state &&
 		   r->c->session->values && text_reads_values(&pc->text)) {
 		if (!reparse_unnamed(r, NULL))
 			return VERDICT_NO_MEMORY;

@@ -69,7 +69,7 @@ static bool may_take_request(const struct client *c, uint8_t type)
 {
 	bool is_decided = request_step_in(c, REQUEST_IN(TO_READ) | REQUEST_IN(TO_PRIMARY));
 
-	if (!c->request || c->pooled.link || c->refused_until || is_decided)
+	if (!c->request || c->pooled.link || c->minds.refused_until || is_decided)
 		return false;
 	return (c->pooled.reads != READS_OFF || c->request->step != REQUEST_DIRECT) &&
 	       type != PGC_TERMINATE && pg_client_message(type, PG_SESSION);
@@ -178,7 +178,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			at += gather_pass(&g, &c->peer, buf + at, n - at);
 			continue;
 		}
-		if (may_pass && c->pooled.link && !c->refused_until &&
+		if (may_pass && c->pooled.link && !c->minds.refused_until &&
 		    !request_step_in(c, REQUEST_IN_TRANSACTION)) {
 			struct walk plain = n - at < PLAIN_LITTLE
 						    ? relay_pass_plain(c, buf + at, n - at)
@@ -192,7 +192,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 			at += plain.used;
 			continue;
 		}
-		if (!c->pooled.link && !c->refused_until) {
+		if (!c->pooled.link && !c->minds.refused_until) {
 			size_t used;
 
 			verdict = take_before_server(c, buf + at, n - at, &used);
@@ -221,7 +221,7 @@ static NEVER_INLINE struct walk walk_client_frames(struct client *c, const uint8
 		if (c->pooled.link)
 			g.to = &server_of(c->pooled.link)->peer.stream;
 	}
-	if (c->keeps_request && c->pooled.link && at > from)
+	if (c->minds.keeps_request && c->pooled.link && at > from)
 		request_keep(c, buf + from, at - from);
 	from_client_flush(c, &g);
 	relay_looked(w, looks, verdict == VERDICT_LATER);
@@ -261,7 +261,7 @@ static ALWAYS_INLINE struct walk walk_unread(struct client *c, const uint8_t *bu
    decides. */
 static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint8_t *buf, size_t n)
 {
-	bool is_at_message = c->peer.passing == 0 && !c->refused_until && n > 0;
+	bool is_at_message = c->peer.passing == 0 && !c->minds.refused_until && n > 0;
 	enum verdict verdict = VERDICT_PASS;
 	struct walk walk;
 	size_t used = 0;
@@ -283,9 +283,9 @@ static NEVER_INLINE struct walk walk_client_minding(struct client *c, const uint
 /* VERDICT_PASS, VERDICT_WAIT, VERDICT_LATER, VERDICT_BROKEN or VERDICT_GONE. */
 static ALWAYS_INLINE struct walk walk_client(struct client *c, const uint8_t *buf, size_t n)
 {
-	if (!c->minds_messages)
+	if (!c->minds.messages)
 		return walk_unread(c, buf, n, false);
-	if (c->peer.passing > 0 || c->refused_until || request_minds(c, buf, n))
+	if (c->peer.passing > 0 || c->minds.refused_until || request_minds(c, buf, n))
 		return walk_client_minding(c, buf, n);
 	return walk_unread(c, buf, n, true);
 }

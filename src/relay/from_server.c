@@ -64,10 +64,10 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 
 	total->query_count++;
 	w->queries.count++;
-	if (s->status == 'I' && c->transaction_started == c->query_started)
+	if (s->status == 'I' && c->activity.transaction_started == c->activity.query_started)
 		kind = LATENCY_SINGLE;
-	if (c->query_started != 0) {
-		took = w->now - c->query_started;
+	if (c->activity.query_started != 0) {
+		took = w->now - c->activity.query_started;
 		total->query_time += (uint64_t)took;
 		latency_add_fast(c->pooled.pool, kind, took);
 		if (took >= w->queries.durations.query)
@@ -76,19 +76,19 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 	/* all requests are answered; the ledger may still have a doubt after a COPY */
 	client_ready_sent(c, s->status != 'I', ledger_depth(&s->ledger) == 0 ? 0 : w->now, w->now);
 	server_note_plain_set(s, 0);
-	if (s->pooled.cancels > 0 && c->query_started == 0)
+	if (s->pooled.cancels > 0 && c->activity.query_started == 0)
 		cancel_query_over(s);
 	if (s->status == 'I') {
 		total->xact_count++;
-		if (c->transaction_started != 0) {
-			took = w->now - c->transaction_started;
+		if (c->activity.transaction_started != 0) {
+			took = w->now - c->activity.transaction_started;
 			total->xact_time += (uint64_t)took;
 			if (kind != LATENCY_SINGLE)
 				latency_add_fast(c->pooled.pool, LATENCY_TRANSACTION, took);
 			if (took >= w->queries.durations.transaction)
 				duration_log(c, DURATION_TRANSACTION, took);
 		}
-		client_transaction_began(c, c->query_started);
+		client_transaction_began(c, c->activity.query_started);
 		if (s->session.changes)
 			apply_changes(s);
 	}
@@ -98,7 +98,7 @@ static ALWAYS_INLINE void client_ready(struct server *s, struct client *c)
 static bool breaks_statement_mode(const struct server *s)
 {
 	return s->pooled.pool->allowed.mode == MODE_STATEMENT && s->pooled.link &&
-	       s->status != 'I' && !s->task && client_of(s->pooled.link)->shares_server;
+	       s->status != 'I' && !s->task && client_of(s->pooled.link)->link_facts.shares_server;
 }
 
 /* Gathers the local replies of pgweir that are due between two messages of the server. */
@@ -129,7 +129,7 @@ static ALWAYS_INLINE bool passes_ready(struct server *s, struct client *c, const
 static size_t pass_plain(struct server *s, struct client *c, const uint8_t *buf, size_t n)
 {
 	const uint8_t *at = buf, *end = buf + n;
-	uint64_t tags = (c->keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES;
+	uint64_t tags = (c->link_facts.keeps_state | c->names_sql) ? TAG_ANY_SIZE : TAG_SIZES;
 
 	while (end - at >= PG_HEADER) {
 		uint8_t type = *at;

@@ -37,7 +37,8 @@
 static void begin_state(struct server *s, struct client *c)
 {
 	session_state_begin(s, c);
-	if (c->keeps_state && session_functions_are_due(c->pooled.pool, s->peer.world->now))
+	if (c->link_facts.keeps_state &&
+	    session_functions_are_due(c->pooled.pool, s->peer.world->now))
 		session_set_stale(s, STALE_FUNCTIONS);
 }
 
@@ -65,8 +66,8 @@ static bool bring_params(struct server *s, struct client *c)
 
 bool link_begin(struct server *s, struct client *c)
 {
-	c->shares_server = c->shares_names = link_will_share(c);
-	c->keeps_state = false;
+	c->link_facts.shares_server = c->link_facts.shares_names = link_will_share(c);
+	c->link_facts.keeps_state = false;
 	request_begin_link(c);
 	server_note_client(s, c);
 	if (pool_keeps_state(c->pooled.pool))
@@ -74,7 +75,7 @@ bool link_begin(struct server *s, struct client *c)
 	else
 		server_values_to(s, VALUES_MIXED);
 	/* prepared statements of the client are then not recorded */
-	if (!c->shares_names) {
+	if (!c->link_facts.shares_names) {
 		server_unnamed_to(s, 0);
 		server_note_prepared(s, true, true);
 	}

@@ -67,12 +67,12 @@ static ALWAYS_INLINE void count_request(struct client *c, uint8_t type, const ui
 {
 	struct world *w = c->peer.world;
 
-	if (c->query_started == 0) {
+	if (c->activity.query_started == 0) {
 		client_query_began(c, w->now);
 		if (w->queries.durations.texts)
 			duration_note_text(c, type, body, here);
 	}
-	if (c->transaction_started == 0)
+	if (c->activity.transaction_started == 0)
 		client_transaction_began(c, w->now);
 }
 
@@ -83,9 +83,9 @@ static NEVER_INLINE enum verdict refuse_frame(struct client *c, uint8_t type)
 	struct bytes ready = BYTES_EMPTY;
 	bool sent;
 
-	if (type != c->refused_until)
+	if (type != c->minds.refused_until)
 		return VERDICT_SWALLOW;
-	c->refused_until = 0;
+	c->minds.refused_until = 0;
 	pg_build(&ready, 'Z', request_status(c), 1);
 	sent = client_send(c, &ready);
 	bytes_free(&ready);
@@ -174,7 +174,7 @@ static bool message_may_move(const struct server *s)
 {
 	const struct client *c = client_of(s->pooled.link);
 
-	return s->status == 'I' && !s->ledger.open && c->shares_server &&
+	return s->status == 'I' && !s->ledger.open && c->link_facts.shares_server &&
 	       !(s->session.dirty | c->pooled.pins);
 }
 
@@ -239,7 +239,7 @@ static enum verdict note_text(struct client *c, struct server *s, struct gather 
 	/* pgweir can ask the server before the first message of a link, when the server owes
 	   nothing and is in no transaction */
 	if (s->session.dirty | c->pooled.pins && ledger_is_empty(&s->ledger) && s->status == 'I' &&
-	    c->transaction_started == 0 &&
+	    c->activity.transaction_started == 0 &&
 	    session_functions_are_due(c->pooled.pool, s->peer.world->now)) {
 		session_functions_ask(s);
 		return wait_for_server(c);
@@ -356,7 +356,7 @@ static enum verdict take_STATEMENT(struct client *c, struct server *s, const str
 		if (text)
 			retire_for_text(s, text, f->here - (size_t)(text - f->body));
 	}
-	if (!c->shares_names)
+	if (!c->link_facts.shares_names)
 		return take_REQUEST(c, s, f, g, skip);
 	verdict = prepared_send(c, s, f, g, skip);
 	/* the awaited answer may be a local reply */
@@ -484,7 +484,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		client_end(c, REASON_BAD_PACKET, "Flush");
 		return VERDICT_GONE;
 	}
-	if (c->refused_until)
+	if (c->minds.refused_until)
 		return refuse_frame(c, f->type);
 	if (f->type == PGC_QUERY && c->peer.world->conf->settings.disable_pqexec) {
 		client_end(c, REASON_PQEXEC, NULL);
@@ -508,7 +508,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		if (verdict != VERDICT_PASS)
 			return verdict;
 	}
-	if (c->keeps_state) {
+	if (c->link_facts.keeps_state) {
 		if (text_lacks(c, f))
 			return VERDICT_MORE;
 		if (f->type == PGC_CALL)
@@ -523,7 +523,7 @@ enum verdict relay_take(struct client *c, const struct pg_frame *f, struct gathe
 		if (verdict != VERDICT_PASS)
 			return verdict;
 	}
-	if (c->keeps_state && s->session.is_filled)
+	if (c->link_facts.keeps_state && s->session.is_filled)
 		verdict = take_replaced(c, s, f, g, skip, message_fill_values);
 	else if (signal_may_be_meant(c, f))
 		verdict = take_replaced(c, s, f, g, skip, signal_replace);
@@ -577,7 +577,7 @@ static ALWAYS_INLINE bool query_begins_specially(const struct client *c, const u
 		return false;
 	if ((body[0] | 0x20) == 's')
 		return role_begins(body, "set") || signal_text_may_be(body, size);
-	return c->shares_names && deallocate_begins(body, size);
+	return c->link_facts.shares_names && deallocate_begins(body, size);
 }
 
 static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s, uint8_t type,
@@ -589,7 +589,7 @@ static ALWAYS_INLINE enum verdict pass_QUERY(struct client *c, struct server *s,
 		return VERDICT_MORE;
 	prepared_note_settings(c, s, body, size);
 	retire_for_text(s, body, size);
-	if (c->keeps_state)
+	if (c->link_facts.keeps_state)
 		return note_query(c, s, body, size);
 	return prepared_send_query(c, s) ? VERDICT_PASS : message_no_memory(c);
 }
@@ -602,14 +602,15 @@ static ALWAYS_INLINE enum verdict pass_UNNAMED_PARSE(struct client *c, struct se
 
 	if (size > 1)
 		retire_for_text(s, body + 1, size - 1);
-	if (!c->shares_names)
+	if (!c->link_facts.shares_names)
 		return pass_ALWAYS(c, s, type, body, size);
 	if (size < 1 || body[0] != 0 || !ledger_enters(&s->ledger) ||
 	    prepared_parse_has_names(c, body + 1, size - 1) ||
 	    (size > SIGNAL_SHORTEST &&
 	     (signal_text_may_be(body + 1, size - 1) || deallocate_begins(body + 1, size - 1))))
 		return VERDICT_MORE;
-	if (c->keeps_state && (verdict = note_parse(c, s, NULL, body, size)) != VERDICT_PASS)
+	if (c->link_facts.keeps_state &&
+	    (verdict = note_parse(c, s, NULL, body, size)) != VERDICT_PASS)
 		return verdict;
 	return prepared_send_unnamed_parse(c, s, body + 1, size - 1) ? VERDICT_PASS
 								     : message_no_memory(c);
@@ -619,7 +620,7 @@ static ALWAYS_INLINE enum verdict pass_UNNAMED_BIND(struct client *c, struct ser
 						    uint8_t type, const uint8_t *body,
 						    uint32_t size)
 {
-	if (c->shares_names &&
+	if (c->link_facts.shares_names &&
 	    (size < 2 || body[0] != 0 || body[1] != 0 || !prepared_has_unnamed(c, s)))
 		return VERDICT_MORE;
 	return pass_ALWAYS(c, s, type, body, size);

@@ -258,7 +258,7 @@ static bool is_free_to_move(const struct client *c)
 {
 	bool is_bound = c->login || c->pooled.listens || c->names_sql;
 	bool in_message =
-		c->refused_until || c->collects > 0 || c->half_sent || c->peer.passing > 0;
+		c->minds.refused_until || c->collects > 0 || c->half_sent || c->peer.passing > 0;
 
 	return !is_bound && !in_message && c->pooled.state == CLIENT_IDLE;
 }
@@ -512,7 +512,7 @@ NEVER_INLINE enum retry_verdict offload_look(struct server *s, const uint8_t *bu
 	if (n < RETRY_MOST && !s->ledger.open)
 		return RETRY_MORE;
 	/* the answer is forwarded; offload_over() looks for an error in its rest */
-	if (!client_of(s->pooled.link)->keeps_state)
+	if (!client_of(s->pooled.link)->link_facts.keeps_state)
 		s->session.has_failed = false;
 	return RETRY_PASS;
 }

@@ -23,8 +23,9 @@
  * At its end a client leaves its server in the same way: release_ended_client() is called by the
  * reap, and RELEASE_FINISH lets a query end without its client (finish.c).
  *
- * A link ends in the mode in which it began (client->shares_server), even if pool_mode has changed:
- * the session of a link that began in session mode may have state that no other client may see.
+ * A link ends in the mode in which it began (link_facts.shares_server), even if pool_mode has
+ * changed: the session of a link that began in session mode may have state that no other client may
+ * see.
  *
  * Invariant: a server without a client owes no client anything, and is in no transaction.
  */
@@ -150,15 +151,15 @@ static ALWAYS_INLINE bool needs_reset(const struct server *s, const struct clien
 {
 	if (leaves_state)
 		return !server_has_lasting_query(s) && server_wants_reset(s, true);
-	return server_wants_reset(s, !c->shares_server ||
+	return server_wants_reset(s, !c->link_facts.shares_server ||
 					     s->pooled.pool->allowed.mode == MODE_SESSION);
 }
 
 static ALWAYS_INLINE struct release_view view_of(const struct server *s, const struct client *c)
 {
 	struct release_view v = {
-		.shares_server = c->shares_server,
-		.is_stream = c->replication,
+		.shares_server = c->link_facts.shares_server,
+		.is_stream = c->login_facts.replication,
 		.is_stopped = peer_is_stopped(&s->peer),
 		.owes = !ledger_is_empty(&s->ledger),
 		.in_doubt = ledger_is_in_doubt(&s->ledger),
@@ -183,7 +184,7 @@ static ALWAYS_INLINE struct release_view view_of(const struct server *s, const s
 		/* after a read on a standby, the next request may need the primary; the first
 		   request of a link is for this server */
 		v.is_about_to_send = is_about_to_send(c) && !request_step_in(c, REQUEST_IN_READ) &&
-				     (c->last_active <= c->pooled.since ||
+				     (c->activity.last <= c->pooled.since ||
 				      c->pooled.pool->targets >> c->pooled.target & 1);
 		v.needs_reset = needs_reset(s, c, false);
 		v.is_spent = pool_server_is_spent(&s->pooled, s->peer.world->now) != REASON_NONE;
@@ -208,7 +209,7 @@ static ALWAYS_INLINE void release_part(struct server *s, struct client *c, bool 
 	flow_unblock(&s->peer, FLOW_ROOM);
 	/* cancel requests that nothing carries yet have nothing left to cancel */
 	cancel_query_over(s);
-	s->last_client_pid = c->cancel_pid;
+	s->last_client_pid = c->cancel_key.pid;
 	server_reset_to(s, is_reset);
 	session_set_clean(s, UINT16_MAX);
 	if (s->notifies)
@@ -352,7 +353,8 @@ static NEVER_INLINE void release_add_host(struct server *s, const struct client 
 	const struct params *set;
 	struct bytes sql = BYTES_EMPTY;
 
-	if (c->replication || !server_is_clean(s) || !has || !wants || strcmp(has, wants) == 0)
+	if (c->login_facts.replication || !server_is_clean(s) || !has || !wants ||
+	    strcmp(has, wants) == 0)
 		return;
 	set = params_with(w->params, s->params, PARAM_APPLICATION_NAME, wants);
 	if (!set) {
@@ -411,7 +413,7 @@ void release_check(struct server *s)
 
 	if (!c)
 		return;
-	if (!c->shares_server) {
+	if (!c->link_facts.shares_server) {
 		if (s->params != c->params &&
 		    s->peer.world->conf->settings.application_name_add_host)
 			release_add_host(s, c);
@@ -472,14 +474,15 @@ static void end_server(struct server *s, const struct client *c)
 {
 	enum close_reason why = REASON_CLIENT_NOT_READY;
 
-	if (c->replication && server_is_clean(s))
+	if (c->login_facts.replication && server_is_clean(s))
 		why = REASON_REPLICATION_OVER;
 	/* client_ready() sets both to the same time if further answers are owed after a
 	   ReadyForQuery */
-	else if (s->status == 'I' && c->query_started != 0 && c->query_started == c->last_active)
+	else if (s->status == 'I' && c->activity.query_started != 0 &&
+		 c->activity.query_started == c->activity.last)
 		why = REASON_CLIENT_IN_QUERY;
 	/* if it owes nothing, the reap sends Terminate */
-	if (c->replication && !ledger_is_empty(&s->ledger))
+	if (c->login_facts.replication && !ledger_is_empty(&s->ledger))
 		part_from_stream(s, c);
 	server_end_leaving(s, why, true);
 }
@@ -517,7 +520,7 @@ void release_ended_client(struct server *s)
 		if (!s->task)
 			server_run(s, &task_barrier, "");
 	} else if (release.what == RELEASE_FINISH) {
-		s->last_client_pid = c->cancel_pid;
+		s->last_client_pid = c->cancel_key.pid;
 		server_reset_to(s, view.needs_reset);
 		pool_unlink(&s->pooled, SERVER_FINISHING, true, w->now);
 		finish_begin(s, view.in_message ? c->peer.passing : 0,

@@ -387,10 +387,10 @@ static enum verdict answer_statement(struct client *c, const char *tag, char sta
 	pg_build(&out, PGS_READY, &status, 1);
 	sent = client_send(c, &out);
 	bytes_free(&out);
-	c->in_transaction = status != 'I';
-	c->transaction_started = status != 'I' ? w->now : 0;
-	c->query_started = 0;
-	c->last_active = w->now;
+	c->activity.in_transaction = status != 'I';
+	c->activity.transaction_started = status != 'I' ? w->now : 0;
+	c->activity.query_started = 0;
+	c->activity.last = w->now;
 	return sent ? VERDICT_PASS : VERDICT_GONE;
 }
 
@@ -708,7 +708,7 @@ void request_free(struct client *c)
 	mem_free(c->request->begin);
 	mem_free(c->request);
 	c->request = NULL;
-	c->keeps_request = false;
+	c->minds.keeps_request = false;
 }
 
 /* ---- the handover ---- */

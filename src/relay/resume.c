@@ -39,7 +39,7 @@ void relay_resume(struct list *peers)
 		if (peer->is_client)
 			peer->held_first = (c->pooled.state == CLIENT_IDLE ||
 					    c->pooled.state == CLIENT_ACTIVE) &&
-					   !c->is_console;
+					   !c->console.is_connected;
 		else
 			peer->held_first = LIST_OBJECT(peer, struct server, peer)->pooled.link !=
 					   NULL;

@@ -217,7 +217,7 @@ static bool may_take_back(const struct server *s, const struct client *c)
 	/* a read-only transaction that fails in its first request begins again */
 	if (s->status != 'I' && !(is_whole && request_step_in(c, REQUEST_IN_READ)))
 		return false;
-	return c->shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
+	return c->link_facts.shares_server && c->pooled.target != TARGET_ANY && s->pooled.host &&
 	       is_between_messages(c) && retry_may_leave(c, s);
 }
 
@@ -242,7 +242,7 @@ bool retry_take_back(struct server *s, enum close_reason why, enum request_step 
 	c->peer.held = all;
 	c->peer.held_first = false;
 	request_forget(r);
-	c->query_started = c->transaction_started = 0;
+	c->activity.query_started = c->activity.transaction_started = 0;
 	/* the next server gets the BEGIN again, too */
 	if (r->begin_is == BEGIN_SENT)
 		r->begin_is = BEGIN_HELD;
@@ -358,12 +358,12 @@ static bool ask_primary(struct server *s)
 {
 	struct client *c = client_of(s->pooled.link);
 	const struct roles *roles = s->pooled.pool->database->roles;
-	usec_t started = c->transaction_started;
+	usec_t started = c->activity.transaction_started;
 
 	if (!roles || roles->primary == s->pooled.host || bytes_size(&c->request->kept) == 0 ||
 	    !retry_take_back(s, REASON_READ_FAILED, REQUEST_TO_PRIMARY))
 		return false;
-	c->transaction_started = request_holds_begin(c) ? started : 0;
+	c->activity.transaction_started = request_holds_begin(c) ? started : 0;
 	client_resume(c);
 	return true;
 }
@@ -580,7 +580,7 @@ static void give_answer(struct client *c)
 	}
 	pool_client_become(w->pools, &c->pooled, CLIENT_IDLE, w->now);
 	bytes_consume(&c->peer.held, r->taken);
-	c->last_active = w->now;
+	c->activity.last = w->now;
 	client_resume(c);
 }
 

@@ -54,7 +54,7 @@ static void client_parameter(struct server *s, const char *name, const char *val
 		return;
 	/* the client's server, or its next one, gets the name with the address */
 	if (index == PARAM_APPLICATION_NAME && w->conf->settings.application_name_add_host &&
-	    !c->replication)
+	    !c->login_facts.replication)
 		value = client_name_with_host(c, value, named);
 	set = params_with(w->params, c->params, index, value);
 	if (set)
@@ -227,7 +227,8 @@ static bool take_note(struct server *s, struct client *c, const struct pg_frame 
 			host_note_promotion(s->pooled.host, value, s->peer.world->now);
 		return s->pooled.close_reason != REASON_NO_MEMORY;
 	case PGS_COMPLETE:
-		any_size = c ? c->keeps_state | c->names_sql : s->pooled.state == SERVER_FINISHING;
+		any_size = c ? c->link_facts.keeps_state | c->names_sql
+			     : s->pooled.state == SERVER_FINISHING;
 		if (verdict == LEDGER_ANSWER &&
 		    pg_tag_may_tell(f->type, f->size, any_size ? TAG_ANY_SIZE : TAG_SIZES))
 			look_at_tag(s, c, f, owner);
@@ -244,7 +245,7 @@ static enum verdict unasked(struct server *s, struct client *c, const struct pg_
 	/* the client has all its answers and is about to release the server: further messages of
 	   the server are not for the client */
 	bool is_between_transactions = c && ledger_is_empty(&s->ledger) && s->status == 'I' &&
-				       !s->task && c->shares_server && !c->pooled.pins &&
+				       !s->task && c->link_facts.shares_server && !c->pooled.pins &&
 				       (c->peer.passing == 0 || c->peer.passing_dropped);
 
 	if (f->type == PGS_ERROR && (!c || is_between_transactions))

@@ -51,9 +51,9 @@ static bool may_end(const struct client *c, const struct client *target)
 {
 	const struct pool *own = c->pooled.pool, *other = target->pooled.pool;
 
-	return other && !target->login && !target->is_console && !c->is_console &&
-	       own->user == other->user && own->database == other->database &&
-	       !peer_is_ending(&target->peer);
+	return other && !target->login && !target->console.is_connected &&
+	       !c->console.is_connected && own->user == other->user &&
+	       own->database == other->database && !peer_is_ending(&target->peer);
 }
 
 static enum meant mean(struct client *c, const struct server *s, enum signal_of of, uint32_t pid)

@@ -46,8 +46,8 @@ uint32_t notify_sender(const struct server *to, uint32_t pid)
 					 : NULL;
 
 	/* a client in its login has executed nothing */
-	if (c && c->has_cancel_key)
-		return c->cancel_pid;
+	if (c && c->cancel_key.is_valid)
+		return c->cancel_key.pid;
 	return from && from->last_client_pid != 0 ? from->last_client_pid : pid;
 }
 

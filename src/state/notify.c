@@ -454,12 +454,12 @@ static uint32_t sender_for(const struct client *c, uint32_t told)
 	const uint32_t text[] = { 0x6e746679, told };
 	uint32_t public = told;
 
-	if (told == c->cancel_pid)
+	if (told == c->cancel_key.pid)
 		return told;
 	/* IDs of server processes are not secret */
 	if (told > SERVER_PID_MOST)
 		public = (hash_of(text, sizeof(text)) & INT32_MAX) | (SERVER_PID_MOST + 1);
-	return public == c->cancel_pid ? public ^ 1 : public;
+	return public == c->cancel_key.pid ? public ^ 1 : public;
 }
 
 /* Reads a complete frame. False: it is malformed. */

@@ -199,10 +199,10 @@ static void set_role_stale(struct server *s)
 	const char *reset = s->peer.world->conf->settings.server_reset_query;
 
 	session_set_stale(s, STALE_ROLE);
-	if (c && c->keeps_state)
+	if (c && c->link_facts.keeps_state)
 		session_set_dirty(s, FACT_ROLE | PIN_PARAMETERS);
 	/* not after a link in session mode: server_reset_query runs first */
-	if (!(c && !c->shares_server && reset && *reset))
+	if (!(c && !c->link_facts.shares_server && reset && *reset))
 		close_with_stale_role(s);
 }
 

@@ -131,7 +131,7 @@ static void doubt_busy_servers(struct database *d)
 				LIST_OBJECT(of_pool, struct pool_server, node));
 			const struct client *c = s->pooled.link ? client_of(s->pooled.link) : NULL;
 
-			if (c && c->keeps_state)
+			if (c && c->link_facts.keeps_state)
 				server_note_tainted(s, c->peer.id);
 		}
 		/* clients that have left may have sent such calls, too */

@@ -541,7 +541,7 @@ bool session_state_ask(struct server *s)
 		return true;
 	}
 	/* the link continues: the server was asked at the end of an earlier transaction */
-	if (c->pooled.pins && c->session && c->last_active != c->session->asked_at)
+	if (c->pooled.pins && c->session && c->activity.last != c->session->asked_at)
 		session_note_prepared(s, c);
 	/* the client loses its server, or keeps none for its values */
 	if (s->session.dirty == 0)
@@ -550,7 +550,7 @@ bool session_state_ask(struct server *s)
 	ASSERT(!s->session.answer);
 	if (!question_send_question(s))
 		return true;
-	c->session->asked_at = c->last_active;
+	c->session->asked_at = c->activity.last;
 	c->pooled.pool->state_asks++;
 	return true;
 }

@@ -54,7 +54,7 @@ void session_client_unpack(struct unpack *in, struct client *c)
 	const uint8_t *names;
 	size_t size;
 
-	in->bad |= c->keeps_state && !first;
+	in->bad |= c->link_facts.keeps_state && !first;
 	if (!first)
 		return;
 	read.calls = unpack_u16(in);

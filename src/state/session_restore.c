@@ -317,7 +317,7 @@ bool session_restore_begin(struct server *s, struct client *c, bool encoding_is_
 		server_end(s, REASON_NO_MEMORY, NULL);
 		return false;
 	}
-	c->pooled.pool->state_restores += c->keeps_state;
+	c->pooled.pool->state_restores += c->link_facts.keeps_state;
 	for (size_t i = 0; !sql.failed && i < bytes_size(&sql); i++)
 		is_ascii &= !(bytes_front(&sql)[i] & 0x80);
 	if (encoding_is_set || is_ascii || !wanted || (encoding && strcmp(encoding, wanted) == 0)) {

@@ -229,7 +229,7 @@ void session_note_prepared(struct server *s, struct client *c)
 	const struct server_info *info = c->pooled.pool->server_info;
 	unsigned calls;
 
-	if (!c->keeps_state)
+	if (!c->link_facts.keeps_state)
 		return;
 	if (state->has_prepared && !session_functions_are_known(c->pooled.pool)) {
 		server_note_tainted(s, c->peer.id);
@@ -254,25 +254,26 @@ static void forget_progress(struct client *c)
 void session_state_begin(struct server *s, struct client *c)
 {
 	/* before its welcome the client has no state and no parameters (login/login.h) */
-	bool may_keep = c->shares_server && c->params;
+	bool may_keep = c->link_facts.shares_server && c->params;
 	const char *path;
 
 	if (may_keep && !c->session && (c->session = mem_try(sizeof(*c->session))) != NULL)
 		c->session->first = params_hold(c->params);
-	c->keeps_state = may_keep && c->session;
-	if (may_keep && !c->keeps_state)
+	c->link_facts.keeps_state = may_keep && c->session;
+	if (may_keep && !c->link_facts.keeps_state)
 		session_keep_server(c, PIN_PARAMETERS, "out of memory");
 	session_set_clean(s, UINT16_MAX);
 	s->session.was_reset = s->session.text_was_cut = s->session.channels_restored =
 		s->session.has_failed = s->session.is_filled = false;
 	/* nearly every client does nothing with sequences */
-	if (s->session.values_of != c->peer.id || (c->keeps_state && session_values_matter(c)))
-		session_values_begin(s, c, c->keeps_state);
+	if (s->session.values_of != c->peer.id ||
+	    (c->link_facts.keeps_state && session_values_matter(c)))
+		session_values_begin(s, c, c->link_facts.keeps_state);
 	/* the texts of other clients are not examined */
 	if (!list_is_empty(&c->peer.world->notify.listeners) &&
-	    (c->keeps_state ? c->session->notifies : !c->shares_server))
+	    (c->link_facts.keeps_state ? c->session->notifies : !c->link_facts.shares_server))
 		s->notifies = true;
-	if (!c->keeps_state)
+	if (!c->link_facts.keeps_state)
 		return;
 	/* the search of an incomplete text is given up, because the next text of the client may be
 	   another */
@@ -633,7 +634,7 @@ void session_note_command(struct server *s, enum pg_tag tag, bool is_reset)
 				  dirty_after_tag(tag, ~0u) | (tag == TAG_LOAD ? PIN_LIBRARY : 0u));
 		s->notifies |= tag == TAG_CODE && !list_is_empty(&s->peer.world->notify.listeners);
 	}
-	if (!c || !c->keeps_state)
+	if (!c || !c->link_facts.keeps_state)
 		return;
 	session_set_dirty(s, dirty_after_tag(tag, c->pooled.pins));
 	s->session.was_reset |= is_reset;

@@ -189,7 +189,7 @@ static const struct server_task task_oracle = {
 /* The server goes to its next client as it is, unless a text of this client was unproven. */
 static bool is_believed_clean(const struct server *s, const struct client *c)
 {
-	return c->keeps_state && c->session && !server_has_lasting_query(s) && s->session.tainted_by == 0 && !(s->session.stale & STALE_SESSION) && !s->needs_reset &&
+	return c->link_facts.keeps_state && c->session && !server_has_lasting_query(s) && s->session.tainted_by == 0 && !(s->session.stale & STALE_SESSION) && !s->needs_reset &&
 	       s->pooled.close_reason == REASON_NONE && !peer_is_stopped(&s->peer);
 }
 

@@ -148,7 +148,7 @@ static void draw_client(char *to, size_t size)
 	LIST_EACH(node, &op.world->peers.clients) {
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
-		if (!c->is_console && skip-- == 0) {
+		if (!c->console.is_connected && skip-- == 0) {
 			snprintf(to, size, "KILL_CLIENT %llu", (unsigned long long)c->peer.id);
 			return;
 		}

@@ -689,7 +689,7 @@ void roles_note_hit(struct backend *b)
 	const struct server *s = server_at_backend(b);
 
 	if (s && s->pooled.link && !s->pooled.link->is_internal)
-		client_is_hit(client_of(s->pooled.link)->cancel_pid);
+		client_is_hit(client_of(s->pooled.link)->cancel_key.pid);
 }
 
 /* Whether there is one primary, which the watcher reaches. */
@@ -726,7 +726,7 @@ static void judge_hung_reads(void)
 
 		if (!m || m->state != MEMBER_SILENT || !m->is_standby)
 			continue;
-		if (!m->has_met && client_waits_for_read(c->cancel_pid)) {
+		if (!m->has_met && client_waits_for_read(c->cancel_key.pid)) {
 			m->has_met = true;
 			sim_counts.met_hangs++;
 		}
@@ -734,7 +734,7 @@ static void judge_hung_reads(void)
 		    loop_now() - c->pooled.since < most || !known || !known->primary ||
 		    loop_now() - known->changed_at < most)
 			continue;
-		SIM_CHECK(!client_waits_for_read(c->cancel_pid) || c->half_sent || c->peer.passing > 0 || request_is_cut(c->request) || c->request->repeat == REPEAT_BOUND,
+		SIM_CHECK(!client_waits_for_read(c->cancel_key.pid) || c->half_sent || c->peer.passing > 0 || request_is_cut(c->request) || c->request->repeat == REPEAT_BOUND,
 			  "a client still waits for its read at server %u, which has been silent for %.3f s", s->backend_pid,
 			  (double)(loop_now() - m->silent_since) / USEC);
 	}

@@ -368,9 +368,9 @@ static void say_state(void)
 		const struct client *c = LIST_OBJECT(node, struct client, peer.node);
 
 		fprintf(stderr, "C-0x%llx pid %u state %d, holds %zu, passing %u, blocked %x %s, unsent %zu, server %u\n", (unsigned long long)c->peer.id,
-			c->cancel_pid, (int)c->pooled.state, bytes_size(&c->peer.held), c->peer.passing,
+			c->cancel_key.pid, (int)c->pooled.state, bytes_size(&c->peer.held), c->peer.passing,
 			c->peer.blocked,
-			c->refused_until ? "refusing" : c->is_console ? console_states[c->console_state] : "",
+			c->minds.refused_until ? "refusing" : c->console.is_connected ? console_states[c->console.state] : "",
 			stream_unsent(&c->peer.stream),
 			c->pooled.link ? server_of(c->pooled.link)->backend_pid : 0);
 	}

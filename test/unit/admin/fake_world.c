@@ -223,10 +223,10 @@ struct client *fake_caller(const char *user, bool is_admin)
 {
 	struct client *c = fake_client_new("pgbouncer", user);
 
-	c->is_console = true;
-	c->is_admin = is_admin;
-	c->may_show = true;
-	c->cancel_pid = 77;
+	c->console.is_connected = true;
+	c->console.is_admin = is_admin;
+	c->console.may_show = true;
+	c->cancel_key.pid = 77;
 	fake.world.console.ops->welcome(fake.world.console.context, c);
 	bytes_free(&fake_of(c)->got);
 	return c;
@@ -310,7 +310,7 @@ static void fake_reap(void)
 		struct client *c = LIST_OBJECT(peer, struct client, peer);
 
 		list_remove(node);
-		if (peer->is_client && c->is_console && fake.world.console.ops)
+		if (peer->is_client && c->console.is_connected && fake.world.console.ops)
 			fake.world.console.ops->closed(fake.world.console.context, c);
 	}
 }

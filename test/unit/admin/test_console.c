@@ -10,7 +10,7 @@ TEST(welcome)
 
 	begin();
 	c = fake_client_new("pgweir", "anna");
-	c->is_console = true;
+	c->console.is_connected = true;
 	fake.world.console.ops->welcome(fake.world.console.context, c);
 	CHECK_TEXT(fake_transcript(c),
 		   "S(server_version=1.25.2/bouncer) S(client_encoding=UTF8) S(server_encoding=UTF8) S(DateStyle=ISO) "
@@ -189,7 +189,7 @@ TEST(stats_users_may_only_use_show)
 	/* SET commands that drivers send at connection start have no effect */
 	CHECK_TEXT(fake_ask(c, "SET extra_float_digits = 3; set client_encoding to 'UTF8'"), "C(SET) C(SET) Z(I)");
 	CHECK_INT(fake.sets, 0);
-	c->may_show = false;
+	c->console.may_show = false;
 	CHECK_TEXT(fake_ask(c, "SHOW POOLS"), "E(08P01 admin access needed) Z(I)");
 	CHECK_TEXT(fake_ask(c, "SET extra_float_digits = 3"), "E(08P01 admin access needed) Z(I)");
 	fake_end();
@@ -211,21 +211,21 @@ TEST(slow_reader_pauses_the_console)
 	fill_socket(c, 1024 * 1024 + 1);
 	got = fake_ask(c, "show version; disable shop; show version");
 	CHECK(strstr(got, " C(SHOW)") != NULL && strstr(got, "Z(") == NULL);
-	CHECK(c->console_state != CONSOLE_READY && !database("shop")->disabled);
+	CHECK(c->console.state != CONSOLE_READY && !database("shop")->disabled);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
 	CHECK(strncmp(fake_transcript(c), "C(DISABLE) T(", 13) == 0);
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	/* the console pauses between two messages, with no answer pending */
 	fill_socket(c, 1024 * 1024 + 1);
 	CHECK_TEXT(fake_ask(c, "nonsense"), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
-	CHECK(c->console_state != CONSOLE_READY);
+	CHECK(c->console.state != CONSOLE_READY);
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	fake_end();
 }
 
@@ -245,12 +245,12 @@ TEST(a_turn_runs_four_statements_of_a_query)
 	fake_query(c, text);
 	for (uint64_t turn = 1; turn <= 24; turn++) {
 		CHECK_INT(run(), 4 * turn);
-		CHECK(c->console_state != CONSOLE_READY);
+		CHECK(c->console.state != CONSOLE_READY);
 		CHECK_TEXT(fake_transcript(c), "C(SET) C(SET) C(SET) C(SET)");
 		fake_turn();
 	}
 	CHECK_TEXT(fake_transcript(c), "C(SET) C(SET) C(SET) C(DISABLE) Z(I)");
-	CHECK(c->console_state == CONSOLE_READY && database("shop")->disabled);
+	CHECK(c->console.state == CONSOLE_READY && database("shop")->disabled);
 	/* nothing follows the fourth answer */
 	CHECK_TEXT(fake_ask(c, "show help2; disable many"), "E(08P01 invalid command 'show help2', use SHOW HELP;) Z(I)");
 	CHECK_TEXT(fake_ask(c, "enable shop; disable shop; enable shop; disable shop; ; "),
@@ -266,13 +266,13 @@ TEST(resumed_query_fails_waits_and_ends_normally)
 	fake_ask(c, "set a=1; set a=1; set a=1; set a=1; nonsense; disable shop");
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "E(08P01 invalid command 'nonsense', use SHOW HELP;) Z(I)");
-	CHECK(c->console_state == CONSOLE_READY && !database("shop")->disabled);
+	CHECK(c->console.state == CONSOLE_READY && !database("shop")->disabled);
 	CHECK_TEXT(fake_ask(c, "set a=1; set a=1; set a=1; set a=1; pause shop; enable shop"), "C(SET) C(SET) C(SET) C(SET)");
 	CHECK(!fake.world.console.ops->cancel(fake.world.console.context, c));
 	fake_turn();
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
-	CHECK(c->console_state != CONSOLE_READY && database("shop")->paused);
+	CHECK(c->console.state != CONSOLE_READY && database("shop")->paused);
 	release(s);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(ENABLE) Z(I)");

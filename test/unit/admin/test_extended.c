@@ -349,12 +349,12 @@ TEST(waiting_command)
 	bind_text(c, "", "");
 	execute(c, "", 0);
 	CHECK_TEXT(fake_transcript(c), "1 2");
-	CHECK(c->console_state != CONSOLE_READY);
+	CHECK(c->console.state != CONSOLE_READY);
 	pool_unlink(&s->pooled, SERVER_IDLE, false, fake.world.now);
 	fake_server_dies(&s->pooled);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE)");
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_ask(other, "resume shop");
 	s = fake_server_new("shop", "anna");
@@ -469,13 +469,13 @@ TEST(limits_of_rows_in_pieces)
 	for (; open < 100; open++) {
 		snprintf(name, sizeof(name), "p%d", open);
 		execute(c, name, 1);
-		CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+		CHECK_INT(c->console.state, CONSOLE_CONTINUING);
 		fake_turn();
 		if (strstr(fake_transcript(c), "E(54000 "))
 			break;
 	}
 	CHECK(open > 2 && open < 100);
-	CHECK_INT(c->console_state, CONSOLE_READY);
+	CHECK_INT(c->console.state, CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_end();
 }
@@ -492,14 +492,14 @@ TEST(result_larger_than_one_turn)
 	bind_text(c, "all", "s");
 	execute(c, "all", 0);
 	CHECK_INT(count_of(fake_transcript(c), " D("), 500);
-	CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+	CHECK_INT(c->console.state, CONSOLE_CONTINUING);
 	fake_turn();
 	CHECK_INT(count_of(fake_transcript(c), "D("), 500);
 	fake_turn();
 	got = fake_transcript(c);
 	CHECK_INT(count_of(got, "D("), 101);
 	CHECK(strstr(got, " C(SHOW)") != NULL);
-	CHECK_INT(c->console_state, CONSOLE_READY);
+	CHECK_INT(c->console.state, CONSOLE_READY);
 	bind_text(c, "some", "s");
 	execute(c, "some", 600);
 	CHECK_INT(count_of(fake_transcript(c), " D("), 500);
@@ -507,7 +507,7 @@ TEST(result_larger_than_one_turn)
 	got = fake_transcript(c);
 	CHECK_INT(count_of(got, "D("), 100);
 	CHECK(strstr(got, " s") != NULL);
-	CHECK_INT(c->console_state, CONSOLE_READY);
+	CHECK_INT(c->console.state, CONSOLE_READY);
 	execute(c, "some", 400);
 	send_body(c, 'H');
 	got = fake_transcript(c);
@@ -535,12 +535,12 @@ TEST(slow_reader_pauses_the_console)
 	c->peer.stream.out.end = 2 * 1024 * 1024;
 	parse(c, "", "show version");
 	CHECK_TEXT(fake_transcript(c), "1");
-	CHECK(c->console_state != CONSOLE_READY);
+	CHECK(c->console.state != CONSOLE_READY);
 	fake_turn();
-	CHECK(c->console_state != CONSOLE_READY);
+	CHECK(c->console.state != CONSOLE_READY);
 	bytes_free(&c->peer.stream.out);
 	fake_turn();
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	CHECK_TEXT(synced(c), "Z(I)");
 	fake_end();
 }

@@ -60,7 +60,7 @@ TEST(many_clients_are_shown_in_pieces)
 	CHECK(strncmp(got, "T(", 2) == 0);
 	CHECK_INT(rows_of(got, &last), 500);
 	CHECK_INT(last, 500);
-	CHECK_INT(c->console_state, CONSOLE_CONTINUING);
+	CHECK_INT(c->console.state, CONSOLE_CONTINUING);
 	for (int i = 0; i < 3; i++)
 		client_end(passing[i], REASON_CLIENT_EOF, NULL);
 	fake_client_new("many", "anna");
@@ -74,7 +74,7 @@ TEST(many_clients_are_shown_in_pieces)
 	CHECK_INT(rows_of(got, &last), 99 + 1);
 	CHECK(strstr(got, " C(SHOW) T(") != NULL);
 	CHECK(strstr(got, " C(SHOW) Z(I)") != NULL);
-	CHECK_INT(c->console_state, CONSOLE_READY);
+	CHECK_INT(c->console.state, CONSOLE_READY);
 	fake_end();
 }
 
@@ -153,9 +153,9 @@ TEST(only_the_unix_user_of_the_daemon_sees_secrets)
 	static const uint8_t key[] = { 1, 2, 3, 4 };
 
 	with_userlist();
-	anna->cancel_pid = 1;
-	memcpy(anna->cancel_key, key, 4);
-	anna->cancel_key_size = 4;
+	anna->cancel_key.pid = 1;
+	memcpy(anna->cancel_key.secret, key, 4);
+	anna->cancel_key.size = 4;
 	CHECK(strstr(fake_ask(c, "show fds"), " D(-1|client|anna|many|127.0.0.1|40000|0|0|~|~|~|~|~|~|~) C(SHOW)") != NULL);
 	c->peer.remote = (struct brief_address){ .family = AF_UNIX, .u.peer = { 1, geteuid() + 1 } };
 	CHECK(strstr(fake_ask(c, "show fds"), "hush") == NULL);

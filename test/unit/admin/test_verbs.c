@@ -206,14 +206,14 @@ TEST(pause_waits_for_servers)
 
 	fake_server_new("shop", "bert");
 	CHECK_TEXT(fake_ask(c, "PAUSE shop"), "");
-	CHECK(c->console_state != CONSOLE_READY && database("shop")->paused && !fake.world.pools->paused);
+	CHECK(c->console.state != CONSOLE_READY && database("shop")->paused && !fake.world.pools->paused);
 	CHECK_INT(database("shop")->servers, 1);		/* the idle server is closed */
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	release(s);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) Z(I)");
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	CHECK(!list_is_empty(&c->peer.again));
 	CHECK_TEXT(fake_ask(c, "PAUSE"), "");
 	release(other);
@@ -232,7 +232,7 @@ TEST(resume_of_another_client_ends_a_pause)
 	CHECK_TEXT(fake_ask(other, "resume shop"), "C(RESUME) Z(I)");
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "E(08P01 PAUSE was ended by RESUME) Z(I)");
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	CHECK_TEXT(fake_ask(c, "pause"), "");
 	console_pause_all(fake.console, false);
 	fake_turn();
@@ -259,11 +259,11 @@ TEST(cancel_reverts_a_pause)
 	CHECK_TEXT(fake_transcript(other), "");
 	fake_turn();
 	CHECK_TEXT(fake_transcript(other), CANCELLED ") Z(I)");
-	CHECK(database("shop")->paused && other->console_state == CONSOLE_READY);
+	CHECK(database("shop")->paused && other->console.state == CONSOLE_READY);
 	CHECK(cancel(c));
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), TAKEN_BACK);
-	CHECK(!database("shop")->paused && !database("shop")->disabled && c->console_state == CONSOLE_READY);
+	CHECK(!database("shop")->paused && !database("shop")->disabled && c->console.state == CONSOLE_READY);
 	CHECK_TEXT(fake_ask(c, "pause"), "");
 	CHECK(cancel(c) && cancel(c));
 	fake_turn();
@@ -333,11 +333,11 @@ TEST(later_statements_run_after_the_wait)
 	release(one);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(DISABLE)");
-	CHECK(c->console_state != CONSOLE_READY);
+	CHECK(c->console.state != CONSOLE_READY);
 	release(two);
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "C(PAUSE) C(ENABLE) Z(I)");
-	CHECK(!database("shop")->disabled && c->console_state == CONSOLE_READY);
+	CHECK(!database("shop")->disabled && c->console.state == CONSOLE_READY);
 	fake_end();
 }
 
@@ -388,7 +388,7 @@ TEST(database_is_removed_while_a_pause_waits)
 	fake.world.now += 3600 * USEC;
 	pools_maintain(fake.world.pools, fake.world.now);
 	fake_turn();
-	CHECK(c->console_state == CONSOLE_READY);
+	CHECK(c->console.state == CONSOLE_READY);
 	CHECK(strstr(fake_transcript(c), " Z(I)") != NULL);
 	fake_end();
 }

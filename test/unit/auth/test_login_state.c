@@ -33,11 +33,11 @@ TEST(step_says_whether_the_client_is_awaited)
 	scene.world.now += USEC;
 	login_step_to(c, LOGIN_LOOKUP);
 	CHECK(list_is_empty(&c->login->waited_for_node));
-	CHECK_INT(c->login_took[PART_CLIENT], latency_bucket(USEC));
+	CHECK_INT(c->login_facts.took[PART_CLIENT], latency_bucket(USEC));
 	scene.world.now += USEC;
 	login_step_to(c, LOGIN_PASSWORD);
 	CHECK(!list_is_empty(&c->login->waited_for_node));
-	CHECK_INT(c->login_took[PART_LOOKUP], latency_bucket(USEC));
+	CHECK_INT(c->login_facts.took[PART_LOOKUP], latency_bucket(USEC));
 	CHECK_INT(c->login->step_since, scene.world.now);
 	end();
 }

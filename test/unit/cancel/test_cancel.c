@@ -47,7 +47,7 @@ static struct house_end *cancel_with(uint32_t pid, const uint8_t *key, size_t si
 
 static struct house_end *cancel(const struct client *c)
 {
-	return cancel_with(c->cancel_pid, c->cancel_key, c->cancel_key_size);
+	return cancel_with(c->cancel_key.pid, c->cancel_key.secret, c->cancel_key.size);
 }
 
 /* Counts of each close reason since the test began. */
@@ -91,12 +91,12 @@ TEST(queued_batch_is_cancelled)
 	CHECK_INT(c->pooled.state, CLIENT_WAITING);
 	CHECK(cancel(c)->is_gone);
 	CHECK_TEXT(whole_client_got(waits), "E(57014 canceling statement due to user request)");
-	CHECK_INT(c->refused_until, 'S');
+	CHECK_INT(c->minds.refused_until, 'S');
 	whole_say(waits, 'E', "\0\0\0\0\0", 5);
 	CHECK_TEXT(whole_client_got(waits), "");
 	whole_say(waits, 'S', "", 0);
 	CHECK_TEXT(whole_client_got(waits), "Z(I)");
-	CHECK_INT(c->refused_until, 0);
+	CHECK_INT(c->minds.refused_until, 0);
 	end();
 }
 

@@ -16,13 +16,13 @@ TEST(each_client_has_its_own_cancel_key)
 	REQUIRE(worlds_begin(INI));
 	other = whole_login(&end);
 	REQUIRE(other);
-	CHECK(client->cancel_pid != 0 && client->cancel_pid <= INT32_MAX && other->cancel_pid != client->cancel_pid);
-	CHECK_INT(client->cancel_key_size, CANCEL_KEY);
-	CHECK(cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY) == client);
-	CHECK(cancel_find(whole.world, other->cancel_pid, other->cancel_key, CANCEL_KEY) == other);
-	CHECK(!cancel_find(whole.world, client->cancel_pid, other->cancel_key, CANCEL_KEY));
-	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, CANCEL_KEY - 1));
-	CHECK(!cancel_find(whole.world, client->cancel_pid + 1, client->cancel_key, CANCEL_KEY));
+	CHECK(client->cancel_key.pid != 0 && client->cancel_key.pid <= INT32_MAX && other->cancel_key.pid != client->cancel_key.pid);
+	CHECK_INT(client->cancel_key.size, CANCEL_KEY);
+	CHECK(cancel_find(whole.world, client->cancel_key.pid, client->cancel_key.secret, CANCEL_KEY) == client);
+	CHECK(cancel_find(whole.world, other->cancel_key.pid, other->cancel_key.secret, CANCEL_KEY) == other);
+	CHECK(!cancel_find(whole.world, client->cancel_key.pid, other->cancel_key.secret, CANCEL_KEY));
+	CHECK(!cancel_find(whole.world, client->cancel_key.pid, client->cancel_key.secret, CANCEL_KEY - 1));
+	CHECK(!cancel_find(whole.world, client->cancel_key.pid + 1, client->cancel_key.secret, CANCEL_KEY));
 	worlds_close();
 }
 
@@ -38,10 +38,10 @@ TEST(clients_with_the_same_process_id)
 		REQUIRE(others[i]);
 		cancel_forget_client(others[i]);
 		CHECK(cancel_make_key(others[i], 4711));
-		CHECK_INT(others[i]->cancel_pid, 4711);
+		CHECK_INT(others[i]->cancel_key.pid, 4711);
 	}
 	for (int i = 0; i < 3; i++)
-		CHECK(cancel_find(whole.world, 4711, others[i]->cancel_key, others[i]->cancel_key_size) == others[i]);
+		CHECK(cancel_find(whole.world, 4711, others[i]->cancel_key.secret, others[i]->cancel_key.size) == others[i]);
 	worlds_close();
 }
 
@@ -49,8 +49,8 @@ TEST(key_is_removed_with_its_client)
 {
 	REQUIRE(worlds_begin(INI));
 	cancel_forget_client(client);
-	CHECK(!client->has_cancel_key);
-	CHECK(!cancel_find(whole.world, client->cancel_pid, client->cancel_key, client->cancel_key_size));
+	CHECK(!client->cancel_key.is_valid);
+	CHECK(!cancel_find(whole.world, client->cancel_key.pid, client->cancel_key.secret, client->cancel_key.size));
 	worlds_close();
 }
 
@@ -71,9 +71,9 @@ TEST(duplicate_cancel_key_is_refused)
 TEST(short_cancel_key_is_refused)
 {
 	REQUIRE(worlds_begin(INI));
-	client->cancel_key_size = 3;
+	client->cancel_key.size = 3;
 	pack_client();
-	client->cancel_key_size = CANCEL_KEY;
+	client->cancel_key.size = CANCEL_KEY;
 	CHECK(!take_client());
 	worlds_close();
 }

@@ -5,6 +5,7 @@
 #include "cancel/cancel.h"
 
 #include "base/bytes.h"
+#include "cancel/inside.h"
 #include "unit.h"
 #include "whole.h"
 
@@ -43,7 +44,7 @@ static bool forward(void)
 	bool forwarded;
 
 	cancel_request(canceller, &request);
-	forwarded = canceller->peer_call != NULL;
+	forwarded = canceller->cancel_request->call != NULL;
 	house_settle(&whole);
 	far = house_server(&whole);
 	return forwarded;
@@ -65,13 +66,13 @@ TEST(key_has_the_peer_id_and_three_hops)
 	whole_open(INI);
 	c = whole_login(&end);
 	REQUIRE(c);
-	CHECK(c->cancel_key[0] == 0 && c->cancel_key[1] == (1 << 2 | 3));
+	CHECK(c->cancel_key.secret[0] == 0 && c->cancel_key.secret[1] == (1 << 2 | 3));
 	/* the remaining hops do not change the key, the other bits do */
-	memcpy(asked, c->cancel_key, sizeof(asked));
+	memcpy(asked, c->cancel_key.secret, sizeof(asked));
 	asked[1] -= 2;
-	CHECK(cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)) == c);
+	CHECK(cancel_find(whole.world, c->cancel_key.pid, asked, sizeof(asked)) == c);
 	asked[3]++;
-	CHECK(!cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)));
+	CHECK(!cancel_find(whole.world, c->cancel_key.pid, asked, sizeof(asked)));
 	whole_close();
 }
 
@@ -84,9 +85,9 @@ TEST(without_a_group_all_bits_are_secret)
 	whole_open(ALONE_INI);
 	c = whole_login(&end);
 	REQUIRE(c);
-	memcpy(asked, c->cancel_key, sizeof(asked));
+	memcpy(asked, c->cancel_key.secret, sizeof(asked));
 	asked[1] ^= 1;
-	CHECK(!cancel_find(whole.world, c->cancel_pid, asked, sizeof(asked)));
+	CHECK(!cancel_find(whole.world, c->cancel_key.pid, asked, sizeof(asked)));
 	whole_close();
 }
 
@@ -126,14 +127,14 @@ TEST(request_without_remaining_hops_is_not_forwarded)
 
 TEST(request_ends_without_memory)
 {
-	begin(INI, 7);
-	for (int more = 0; more < 2; more++) {
+	for (int more = 0; more < 3; more++) {
+		begin(INI, 7);
 		whole_memory_ends(more);
 		cancel_request(canceller, &request);
 		CHECK(whole_memory_is_back() > 0);
-		CHECK(!canceller->peer_call);
+		CHECK(!canceller->cancel_request || !canceller->cancel_request->call);
+		whole_close();
 	}
-	whole_close();
 }
 
 /* ---- on its way ---- */

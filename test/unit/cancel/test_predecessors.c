@@ -238,7 +238,7 @@ static void check_cancel(bool with_connection)
 	whole.holds_answers = true;
 	whole_query(end, "SELECT 1");
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-	send_request(from, c->cancel_pid, c->cancel_key, c->cancel_key_size, with_connection ? fds[0] : -1);
+	send_request(from, c->cancel_key.pid, c->cancel_key.secret, c->cancel_key.size, with_connection ? fds[0] : -1);
 	close(fds[0]);
 	/* a second connection was opened and carried the request */
 	CHECK_INT(whole.end_count, 3);

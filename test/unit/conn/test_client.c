@@ -173,11 +173,11 @@ TEST(clients_of_a_shutdown)
 
 	c.peer.world = &w;
 	c.peer.remote.family = AF_INET;
-	c.login_since = 101;
+	c.login_facts.since = 101;
 	CHECK(client_is_in_time(&c));
 	c.peer.remote.family = AF_UNIX;
 	CHECK(!client_is_in_time(&c));
-	c.login_since = 100;
+	c.login_facts.since = 100;
 	CHECK(client_is_in_time(&c));
 }
 

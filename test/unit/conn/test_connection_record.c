@@ -15,17 +15,17 @@ TEST(client_fields_are_handed_over)
 	struct client *took;
 
 	REQUIRE(worlds_begin(INI));
-	client->login_since = 11;
-	client->last_active = 12;
-	client->query_started = 13;
-	client->transaction_started = 14;
+	client->login_facts.since = 11;
+	client->activity.last = 12;
+	client->activity.query_started = 13;
+	client->activity.transaction_started = 14;
 	client->pooled.since = 15;
 	client->peer.connected_at = 16;
 	client->peer.request_at = 17;
-	client->minor = 2;
+	client->login_facts.minor = 2;
 	client->pooled.notified = true;
-	client->in_transaction = true;
-	client->may_show = true;
+	client->activity.in_transaction = true;
+	client->console.may_show = true;
 	client->collects = 12345;
 	pack_client();
 	took = take_client();
@@ -34,21 +34,21 @@ TEST(client_fields_are_handed_over)
 	CHECK_INT(took->peer.id, client->peer.id);
 	CHECK(took->peer.is_client && took->pooled.pool == taking->pool);
 	CHECK_TEXT(took->pooled.login_user->name, "u");
-	CHECK_INT(took->login_since, 11);
-	CHECK_INT(took->last_active, 12);
-	CHECK_INT(took->query_started, 13);
-	CHECK_INT(took->transaction_started, 14);
+	CHECK_INT(took->login_facts.since, 11);
+	CHECK_INT(took->activity.last, 12);
+	CHECK_INT(took->activity.query_started, 13);
+	CHECK_INT(took->activity.transaction_started, 14);
 	CHECK_INT(took->pooled.since, 15);
 	CHECK_INT(took->peer.connected_at, 16);
 	CHECK_INT(took->peer.request_at, 17);
-	CHECK_INT(took->minor, 2);
-	CHECK(took->pooled.notified && took->in_transaction && took->may_show && !took->is_admin && !took->is_console);
+	CHECK_INT(took->login_facts.minor, 2);
+	CHECK(took->pooled.notified && took->activity.in_transaction && took->console.may_show && !took->console.is_admin && !took->console.is_connected);
 	CHECK_INT(took->collects, 12345);
 	CHECK_TEXT(params_get(took->params, params_index(fresh.world->params, "TimeZone")), "UTC");
 	/* a cancel request with the client's old key finds the client */
-	CHECK(took->has_cancel_key && took->cancel_pid == client->cancel_pid && took->cancel_key_size == client->cancel_key_size);
-	CHECK(cancel_find(fresh.world, client->cancel_pid, client->cancel_key, client->cancel_key_size) == took);
-	client->in_transaction = false;
+	CHECK(took->cancel_key.is_valid && took->cancel_key.pid == client->cancel_key.pid && took->cancel_key.size == client->cancel_key.size);
+	CHECK(cancel_find(fresh.world, client->cancel_key.pid, client->cancel_key.secret, client->cancel_key.size) == took);
+	client->activity.in_transaction = false;
 	worlds_close();
 }
 

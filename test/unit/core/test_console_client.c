@@ -30,7 +30,7 @@ static void on_message(void *context, struct client *c, uint8_t type, const uint
 	CHECK_INT(type, 'Q');
 	scene.messages++;
 	if (scene.waits || scene.goes_on)
-		c->console_state = CONSOLE_WAITING;
+		c->console.state = CONSOLE_WAITING;
 	if (scene.goes_on)
 		peer_come_again(&c->peer);
 	scene.waits = false;
@@ -38,7 +38,7 @@ static void on_message(void *context, struct client *c, uint8_t type, const uint
 
 static void done(void)
 {
-	scene.client->console_state = CONSOLE_READY;
+	scene.client->console.state = CONSOLE_READY;
 	flow_unblock(&scene.client->peer, FLOW_HELD);
 	peer_come_again(&scene.client->peer);
 }
@@ -63,12 +63,12 @@ static bool begin(void)
 	scene.client = whole_last_client();
 	scene.console = whole.world->console.ops;
 	whole.world->console.ops = &ops;
-	return scene.end && scene.client->is_console;
+	return scene.end && scene.client->console.is_connected;
 }
 
 static void end(void)
 {
-	scene.client->console_state = CONSOLE_READY;
+	scene.client->console.state = CONSOLE_READY;
 	whole.world->console.ops = scene.console;
 	whole_close();
 }
@@ -199,7 +199,7 @@ TEST(answer_over_several_turns)
 	CHECK(left_in_socket() > 0);
 	turn();
 	CHECK_INT(scene.gone_on, 3);
-	CHECK_INT(scene.client->console_state, CONSOLE_READY);
+	CHECK_INT(scene.client->console.state, CONSOLE_READY);
 	scene.goes_on = false;
 	turn();
 	turn();

@@ -50,9 +50,9 @@ TEST(wait_for_the_only_server)
 	house_tick(&whole, 7 * USEC);
 	CHECK_TEXT(whole_ask(end, "COMMIT"), "C(COMMIT) Z(I)");
 	CHECK(!client_wait_of(c, &wait));
-	CHECK_INT(c->waited_for, LIMIT_POOL_SIZE);
+	CHECK_INT(c->last_wait.limit, LIMIT_POOL_SIZE);
 	CHECK(strstr(explained(c), "\n  Last wait: 7.") != NULL && strstr(lines, " s, for pool_size, ended ") != NULL);
-	CHECK_INT(holder->waited, 0);
+	CHECK_INT(holder->last_wait.took, 0);
 	whole_close();
 }
 

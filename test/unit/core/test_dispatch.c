@@ -2,6 +2,8 @@
 #include "core/world.h"
 
 #include "auth/login_state.h"
+#include "base/mem.h"
+#include "cancel/cancel_inside.h"
 #include "pg/build.h"
 #include "unit.h"
 #include "whole.h"
@@ -66,8 +68,8 @@ TEST(state_of_a_new_connection)
 	REQUIRE(client);
 	CHECK(client->peer.is_client && client->peer.id == last + 1);
 	CHECK_INT(client->pooled.state, CLIENT_STARTUP);
-	CHECK(client->login && client->is_counted);
-	CHECK_INT(client->login_since, whole.world->now);
+	CHECK(client->login && client->login_facts.is_counted);
+	CHECK_INT(client->login_facts.since, whole.world->now);
 	CHECK_INT(client->peer.connected_at, whole.world->now_wall);
 	CHECK_INT(client->peer.remote.family, AF_INET);
 	house_settle(&whole);
@@ -186,6 +188,7 @@ TEST(client_with_a_cancel_request)
 	near = house_connect(&whole);
 	house_settle(&whole);
 	client = whole_last_client();
+	client->cancel_request = mem_try(sizeof(*client->cancel_request));
 	pool_client_become(whole.world->pools, &client->pooled, CLIENT_WAITING_CANCEL, whole.world->now);
 	house_send(&whole, near, "Q\0\0\0\10one", 9);
 	house_settle(&whole);

@@ -315,9 +315,9 @@ TEST(cancel_key_is_removed)
 	whole_open(INI);
 	c = whole_login(&end);
 	REQUIRE(c);
-	pid = c->cancel_pid;
-	size = c->cancel_key_size;
-	memcpy(key, c->cancel_key, size);
+	pid = c->cancel_key.pid;
+	size = c->cancel_key.size;
+	memcpy(key, c->cancel_key.secret, size);
 	CHECK(cancel_find(whole.world, pid, key, size) == c);
 	end_client(c, end, REASON_ADMIN_KILL, NULL);
 	CHECK(!cancel_find(whole.world, pid, key, size));

@@ -106,10 +106,10 @@ TEST(replication_stream_has_no_timeout)
 	REQUIRE(c);
 	whole.holds_answers = true;
 	whole_query(end, "SELECT 1");
-	c->replication = REPLICATION_PHYSICAL;
+	c->login_facts.replication = REPLICATION_PHYSICAL;
 	house_tick(&whole, 1000 * USEC);
 	CHECK(!end->is_gone);
-	c->replication = REPLICATION_NONE;
+	c->login_facts.replication = REPLICATION_NONE;
 	house_tick(&whole, 1);
 	CHECK(end->is_gone);
 	whole_close();

@@ -72,7 +72,7 @@ TEST(console_client)
 	worlds_open(INI);
 	near = house_login(&whole, "admin", "pgbouncer", 0);
 	client = whole_last_client();
-	REQUIRE(near && client && client->is_console);
+	REQUIRE(near && client && client->console.is_connected);
 	CHECK(handover_includes(&client->peer));
 	worlds_close();
 }
@@ -126,13 +126,13 @@ TEST(unauthenticated_client)
 	house_settle(&whole);
 	client = whole_last_client();
 	client->login->gss_asked = true;
-	client->login_since = 19;
+	client->login_facts.since = 19;
 	pack_client();
 	took = take_client();
 	REQUIRE(took);
 	CHECK_INT(took->pooled.state, CLIENT_STARTUP);
 	CHECK(took->login && took->login->gss_asked && !took->login->ssl_asked);
-	CHECK_INT(took->login_since, 19);
+	CHECK_INT(took->login_facts.since, 19);
 	/* a client that has not logged in cannot be in a pool's list */
 	take_pool();
 	CHECK(!take_client());

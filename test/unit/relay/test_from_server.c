@@ -61,12 +61,12 @@ TEST(answer_is_counted)
 	transactions = total()->xact_count;
 	SAYS(COMPLETE);
 	CHECK_INT(total()->query_count, queries);
-	CHECK(client->query_started != 0);
+	CHECK(client->activity.query_started != 0);
 	SAYS(READY);
 	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I)");
 	CHECK_INT(total()->query_count, queries + 1);
 	CHECK_INT(total()->xact_count, transactions + 1);
-	CHECK(client->query_started == 0 && client->transaction_started == 0 && !client->in_transaction);
+	CHECK(client->activity.query_started == 0 && client->activity.transaction_started == 0 && !client->activity.in_transaction);
 	CHECK(!client->pooled.link);
 	end();
 }
@@ -81,7 +81,7 @@ TEST(query_within_a_transaction)
 	SAYS(COMPLETE IN_TRANSACTION);
 	CHECK_INT(total()->query_count, queries + 1);
 	CHECK_INT(total()->xact_count, transactions);
-	CHECK(client->query_started == 0 && client->transaction_started != 0 && client->in_transaction);
+	CHECK(client->activity.query_started == 0 && client->activity.transaction_started != 0 && client->activity.in_transaction);
 	CHECK(client->pooled.link == &server->pooled);
 	end();
 }
@@ -92,7 +92,7 @@ TEST(two_queries_in_a_row)
 	REQUIRE(begin(INI));
 	whole_query(near, "two");
 	SAYS(COMPLETE READY);
-	CHECK(client->query_started != 0 && client->query_started == client->transaction_started);
+	CHECK(client->activity.query_started != 0 && client->activity.query_started == client->activity.transaction_started);
 	CHECK(client->pooled.link == &server->pooled);
 	SAYS(COMPLETE READY);
 	CHECK_TEXT(whole_client_got(near), "C(SELECT 1) Z(I) C(SELECT 1) Z(I)");

@@ -41,19 +41,19 @@ static void client_leaves(void)
 TEST(servers_are_shared_between_clients)
 {
 	REQUIRE(begin(INI));
-	CHECK(client->shares_server && client->shares_names && link_will_share(client));
+	CHECK(client->link_facts.shares_server && client->link_facts.shares_names && link_will_share(client));
 	end();
 	REQUIRE(begin(SESSION_INI));
-	CHECK(!client->shares_server && !client->shares_names && !link_will_share(client));
+	CHECK(!client->link_facts.shares_server && !client->link_facts.shares_names && !link_will_share(client));
 	end();
 }
 
 TEST(replication_client_does_not_share_its_server)
 {
 	REQUIRE(begin(INI));
-	client->replication = 1;
+	client->login_facts.replication = 1;
 	CHECK(!link_will_share(client));
-	client->replication = 0;
+	client->login_facts.replication = 0;
 	end();
 }
 
@@ -207,9 +207,9 @@ TEST(conditions_for_releasing_a_server)
 	server->ledger.open = true;
 	CHECK(!waits_for_another());
 	server->ledger.open = false;
-	client->shares_server = false;
+	client->link_facts.shares_server = false;
 	CHECK(!waits_for_another());
-	client->shares_server = true;
+	client->link_facts.shares_server = true;
 	server->status = 'T';
 	end();
 }

@@ -176,12 +176,12 @@ TEST(simple_queries_can_be_disabled)
 TEST(refused_message_is_skipped_to_its_end)
 {
 	REQUIRE(begin(INI));
-	client->refused_until = 'S';
+	client->minds.refused_until = 'S';
 	SAY("P\0\0\0\x10\0SELECT 1\0\0\0" "E\0\0\0\x9\0\0\0\0\0");
 	CHECK_TEXT(whole_client_got(end), "");
 	SAY(SYNC);
 	CHECK_TEXT(whole_client_got(end), "Z(I)");
-	CHECK_INT(client->refused_until, 0);
+	CHECK_INT(client->minds.refused_until, 0);
 	CHECK_TEXT(whole_server_got(server), "");
 	CHECK_TEXT(whole_ask(end, "SELECT 1"), "T D C(SELECT 1) Z(I)");
 	whole_close();
@@ -193,10 +193,10 @@ TEST(request_begins_with_its_first_message)
 {
 	REQUIRE(begin(INI));
 	SAY(SYNC);
-	CHECK(client->query_started == 0 && client->transaction_started == 0);
+	CHECK(client->activity.query_started == 0 && client->activity.transaction_started == 0);
 	whole.holds_answers = true;
 	whole_query(end, "SELECT 1");
-	CHECK(client->query_started == whole.world->now && client->transaction_started == whole.world->now);
+	CHECK(client->activity.query_started == whole.world->now && client->activity.transaction_started == whole.world->now);
 	whole_close();
 }
 

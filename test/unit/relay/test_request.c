@@ -133,10 +133,10 @@ TEST(begin_is_held_and_answered)
 	CHECK_INT(take("BEGIN READ ONLY", &used), VERDICT_PASS);
 	CHECK_INT(used, sizeof("BEGIN READ ONLY") + PG_HEADER);
 	CHECK(request_holds_begin(client) && request_step_in(client, REQUEST_IN(BEGIN_HELD)));
-	CHECK(client->in_transaction && !client->pooled.link);
+	CHECK(client->activity.in_transaction && !client->pooled.link);
 	/* a transaction without a request needs no server */
 	CHECK_INT(take("COMMIT", &used), VERDICT_PASS);
-	CHECK(used > 0 && !request_holds_begin(client) && !client->in_transaction);
+	CHECK(used > 0 && !request_holds_begin(client) && !client->activity.in_transaction);
 	CHECK_INT(client->request->step, REQUEST_DIRECT);
 	end();
 }

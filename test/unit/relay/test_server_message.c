@@ -357,9 +357,9 @@ TEST(fatal_error)
 	client->pooled.pins = PIN_LISTENING;
 	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	client->pooled.pins = 0;
-	client->shares_server = false;
+	client->link_facts.shares_server = false;
 	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
-	client->shares_server = true;
+	client->link_facts.shares_server = true;
 	server->task = &task_params;
 	CHECK_INT(look_at_error("FATAL"), VERDICT_PASS);
 	server->task = NULL;
@@ -391,8 +391,8 @@ TEST(notification_has_the_clients_process_id)
 	REQUIRE(begin());
 	CHECK_INT(server->backend_pid, BACKEND_PID);
 	CHECK_INT(look_at_body('A', body, sizeof(body)), VERDICT_PASS);
-	CHECK_INT(pg_u32_at(bytes_front(&message) + PG_HEADER), client->cancel_pid);
-	CHECK(client->cancel_pid != BACKEND_PID);
+	CHECK_INT(pg_u32_at(bytes_front(&message) + PG_HEADER), client->cancel_key.pid);
+	CHECK(client->cancel_key.pid != BACKEND_PID);
 	CHECK(memcmp(bytes_front(&message) + PG_HEADER + 4, body + 4, 3) == 0);
 	CHECK_INT(look_at(PG_HEADER + 3), VERDICT_MORE);
 	/* during pgweir's own query the notification still goes to the client */

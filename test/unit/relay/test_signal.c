@@ -31,7 +31,7 @@ TEST(another_client_ends)
 	struct client *first, *second;
 
 	CHECK(begin(&first, &second));
-	whole_query(near, terminate(second->cancel_pid));
+	whole_query(near, terminate(second->cancel_key.pid));
 	CHECK_TEXT(whole_server_got(far), "Q(SELECT true AS pg_terminate_backend)");
 	CHECK(strncmp(whole_client_got(other), "E(57P01 ", 8) == 0);
 	whole_close();
@@ -42,7 +42,7 @@ TEST(its_own_number_becomes_the_servers)
 	struct client *first, *second;
 
 	CHECK(begin(&first, &second));
-	whole_query(near, terminate(first->cancel_pid));
+	whole_query(near, terminate(first->cancel_key.pid));
 	CHECK_TEXT(whole_server_got(far), "Q(SELECT pg_terminate_backend(pg_catalog.pg_backend_pid()))");
 	whole_close();
 }
@@ -55,7 +55,7 @@ TEST(other_numbers_and_texts_are_unchanged)
 	CHECK(begin(&first, &second));
 	whole_query(near, "SELECT pg_terminate_backend(4711)");
 	CHECK_TEXT(whole_server_got(far), "Q(SELECT pg_terminate_backend(4711))");
-	snprintf(text, sizeof(text), "SELECT pg_terminate_backend(%u) FROM t", second->cancel_pid);
+	snprintf(text, sizeof(text), "SELECT pg_terminate_backend(%u) FROM t", second->cancel_key.pid);
 	snprintf(expected, sizeof(expected), "Q(%s)", text);
 	whole_query(near, text);
 	CHECK_TEXT(whole_server_got(far), expected);

@@ -36,15 +36,15 @@ static void begin_two(void)
 	}
 	rename_process(servers[0], 1000);
 	rename_process(servers[1], 2000);
-	CHECK(clients[0]->cancel_pid != clients[1]->cancel_pid);
+	CHECK(clients[0]->cancel_key.pid != clients[1]->cancel_key.pid);
 }
 
 TEST(current_client_of_the_process)
 {
 	begin_two();
-	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_pid);
-	CHECK_INT(notify_sender(servers[0], 2000), clients[1]->cancel_pid);
-	CHECK_INT(notify_sender(servers[1], 1000), clients[0]->cancel_pid);
+	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_key.pid);
+	CHECK_INT(notify_sender(servers[0], 2000), clients[1]->cancel_key.pid);
+	CHECK_INT(notify_sender(servers[1], 1000), clients[0]->cancel_key.pid);
 	whole_close();
 }
 
@@ -53,7 +53,7 @@ TEST(last_client_of_the_process)
 	uint32_t told;
 
 	begin_two();
-	told = clients[1]->cancel_pid;
+	told = clients[1]->cancel_key.pid;
 	CHECK_TEXT(whole_ask(ends[1], "COMMIT"), "C(COMMIT) Z(I)");
 	REQUIRE(!servers[1]->pooled.link);
 	CHECK_INT(notify_sender(servers[0], 2000), told);
@@ -73,10 +73,10 @@ TEST(unknown_process)
 TEST(client_in_its_login_is_no_notifier)
 {
 	begin_two();
-	clients[1]->has_cancel_key = false;
+	clients[1]->cancel_key.is_valid = false;
 	servers[1]->last_client_pid = 77;
 	CHECK_INT(notify_sender(servers[0], 2000), 77);
-	clients[1]->has_cancel_key = true;
+	clients[1]->cancel_key.is_valid = true;
 	whole_close();
 }
 
@@ -87,8 +87,8 @@ TEST(another_cluster)
 	servers[1]->peer.remote.port++;
 	CHECK_INT(notify_sender(servers[0], 2000), 2000);
 	rename_process(servers[1], 1000);
-	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_pid);
-	CHECK_INT(notify_sender(servers[1], 1000), clients[1]->cancel_pid);
+	CHECK_INT(notify_sender(servers[0], 1000), clients[0]->cancel_key.pid);
+	CHECK_INT(notify_sender(servers[1], 1000), clients[1]->cancel_key.pid);
 	servers[1]->peer.remote.port--;
 	whole_close();
 }
@@ -99,7 +99,7 @@ TEST(ended_server)
 	delist(servers[1]);
 	CHECK_INT(notify_sender(servers[0], 2000), 2000);
 	/* a server's notification of its own process needs no look-up */
-	CHECK_INT(notify_sender(servers[1], 2000), clients[1]->cancel_pid);
+	CHECK_INT(notify_sender(servers[1], 2000), clients[1]->cancel_key.pid);
 	CHECK(server_enlist(servers[1]));
 	whole_close();
 }
@@ -133,16 +133,16 @@ TEST(only_the_client_itself_is_told_its_number)
 	uint32_t told, public;
 
 	begin_two();
-	told = clients[1]->cancel_pid;
+	told = clients[1]->cancel_key.pid;
 	public = told_to(0, 2000);
 	CHECK(told > SERVER_PID_MOST && public > SERVER_PID_MOST && public <= INT32_MAX && public != told);
 	CHECK_INT(told_to(1, 2000), told);
 	CHECK(told_to(0, 2000) == public && told_to(1, 1000) != public);
 	/* the number of a client that equals the hash of another number */
-	told = clients[0]->cancel_pid;
-	clients[0]->cancel_pid = public;
+	told = clients[0]->cancel_key.pid;
+	clients[0]->cancel_key.pid = public;
 	CHECK_INT(told_to(0, 2000), public ^ 1);
-	clients[0]->cancel_pid = told;
+	clients[0]->cancel_key.pid = told;
 	CHECK_INT(told_to(0, SERVER_PID_MOST), SERVER_PID_MOST);
 	whole_close();
 }

@@ -23,7 +23,7 @@ static bool begin(void)
 	server = whole_last_server();
 	whole_server_got(far);
 	whole.holds_answers = true;
-	return client && server && client->keeps_state;
+	return client && server && client->link_facts.keeps_state;
 }
 
 static void end(void)

@@ -59,16 +59,16 @@ static const char *value_of(struct house_end *end, const char *text)
 TEST(clients_whose_state_is_kept)
 {
 	REQUIRE(begin(INI));
-	CHECK(client->keeps_state);
+	CHECK(client->link_facts.keeps_state);
 	REQUIRE(client->session);
 	CHECK(client->session->first == client->params);
 	whole_close();
 	/* the client has its own session */
 	REQUIRE(begin(SESSION_INI));
-	CHECK(!client->keeps_state && !client->session);
+	CHECK(!client->link_facts.keeps_state && !client->session);
 	whole_close();
 	REQUIRE(begin(WHOLE_INI("pool_size=2", "")));
-	CHECK(!client->keeps_state && !client->session);
+	CHECK(!client->link_facts.keeps_state && !client->session);
 	whole_close();
 }
 
