@@ -3,7 +3,7 @@
 
 A predicate is a function with a word is, has, may, are or can in its name: it takes pointers to const and assigns to no member.
 A function without a result is named by what it does, not by a statement (`entry_is_certain`).
-A struct tag, the common prefix of the enumerators of an enum, and the name of a source file belong to one definition."""
+A struct tag, the common prefix of the enumerators of an enum, and the name of a source file or header belong to one definition."""
 
 import os
 import re
@@ -96,6 +96,7 @@ def read():
         "prefixes of two enums": twice(map(enum_prefixes, texts.values())),
         "functions of two source files": twice(definitions(text) for text in texts.values()),
         "names of two source files": twice([[os.path.basename(path) for path in texts if path.endswith(".c")]]),
+        "names of two headers": twice([[os.path.basename(path) for path in texts if path.endswith(".h")]]),
     }
 
 

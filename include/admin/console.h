@@ -1,7 +1,7 @@
 #ifndef ADMIN_CONSOLE_H
 #define ADMIN_CONSOLE_H
 
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 /* The console: databases "pgbouncer" and "pgweir". */
 struct console;

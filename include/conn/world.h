@@ -23,7 +23,7 @@
 /*
  * struct world contains the state of a running pgweir, and is passed down. Only the log, the key of
  * hashes, the counts of SHOW REASONS, TLS, the memory of the event loop and the verifier processes
- * have variables of their own. core/world.c creates the world.
+ * have variables of their own. core/lifecycle.c creates the world.
  */
 
 /* Functions of room admin for console clients; set by main. */

@@ -62,7 +62,7 @@ enum ledger_kind {
 };
 
 /* When a complete message of a client may be forwarded by the fast path: see the functions pass_...
-   in relay/message.c. */
+   in relay/client_message.c. */
 enum pg_unread {
 	UNREAD_NEVER,
 	/* these may begin work: a client without a server gets one */

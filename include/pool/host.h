@@ -70,7 +70,7 @@ struct host {
 	   failure */
 	usec_t unreachable_since;
 	int port;
-	struct host_evidence evidence;	/* written by role_evidence.c and identity.c */
+	struct host_evidence evidence;	/* written by role_evidence.c, host_identity.c */
 	/* the evidence is not too old, and not in contradiction to other hosts; written by
 	   roles_decide() */
 	bool is_fresh;

@@ -542,7 +542,7 @@ static inline int64_t user_max_servers(const struct pools *pools, const struct u
 }
 
 /* Returns why a further client is refused, or REASON_NONE. max_client_conn is checked earlier
-   (login/startup.c). An administrator is always admitted to the console. */
+   (login/startup_packet.c). An administrator is always admitted to the console. */
 enum close_reason pool_may_join(const struct pool *pool, const struct user *login_user,
 				bool is_admin);
 /* All clients on its lists, including cancel requests. */

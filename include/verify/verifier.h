@@ -1,7 +1,7 @@
 #ifndef VERIFY_VERIFIER_H
 #define VERIFY_VERIFIER_H
 
-#include "verify/message.h"
+#include "verify/datagram.h"
 #include "verify/queue.h"
 
 /*

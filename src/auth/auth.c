@@ -29,7 +29,7 @@
 
 #include "auth/auth_rule.h"
 #include "auth/client_address.h"
-#include "auth/inside.h"
+#include "auth/auth_inside.h"
 #include "auth/unknown.h"
 #include "auth/users.h"
 #include "backend/keys.h"

@@ -8,7 +8,7 @@
  *
  * Invariant: the client has a check exactly while its step is LOGIN_VERIFY.
  */
-#include "auth/inside.h"
+#include "auth/auth_inside.h"
 
 #include "auth/login_state.h"
 #include "base/assert.h"

@@ -21,7 +21,7 @@
  * last client, a site with its last address. A site is in the list for its login_count, and an
  * address with logins is in the list of its site.
  */
-#include "auth/inside.h"
+#include "auth/auth_inside.h"
 
 #include "auth/login_state.h"
 #include "base/assert.h"

@@ -5,7 +5,7 @@
  * end to make room for others (client_address.c); the time of each step is added to its part of the
  * login, for EXPLAIN CLIENT.
  */
-#include "auth/inside.h"
+#include "auth/auth_inside.h"
 
 #include "auth/login_state.h"
 #include "base/state.h"

@@ -18,7 +18,7 @@
  * row with the oldest failure is replaced. A row expires when there was no failure for FORGOTTEN. A
  * restart clears the counts.
  */
-#include "auth/inside.h"
+#include "auth/auth_inside.h"
 
 #include "auth/login_state.h"
 #include "base/log.h"

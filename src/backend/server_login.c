@@ -20,7 +20,7 @@
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "pg/startup.h"
-#include "pool/identity.h"
+#include "pool/host_identity.h"
 
 #include <string.h>
 

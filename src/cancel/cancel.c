@@ -4,7 +4,7 @@
  * In the order of time:
  *
  * 1. A client opens a second connection, the canceller, and sends a CancelRequest with the key that
- *    pgweir gave it (cancel_key.c). No login precedes it. startup.c calls cancel_request().
+ *    pgweir gave it (cancel_key.c). No login precedes it. startup_packet.c calls cancel_request().
  * 2. The state of the client with this key decides:
  *     - waiting in the queue: its request is refused here, and no server sees it;
  *     - linked, and the server owes answers: the server is the target, see 3;
@@ -31,7 +31,7 @@
  * the same effect as many: at most CANCELS_MOST requests are in progress for one server, and
  * further requests are dropped.
  */
-#include "cancel/inside.h"
+#include "cancel/cancel_inside.h"
 
 #include "auth/client_address.h"
 #include "backend/dial.h"

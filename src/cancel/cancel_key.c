@@ -9,7 +9,7 @@
  * SERVER_PID_MOST and belongs to one client; with session_link = login it is the number of a
  * server, which servers on different machines may share.
  */
-#include "cancel/inside.h"
+#include "cancel/cancel_inside.h"
 
 #include "base/hash.h"
 #include "base/mem.h"

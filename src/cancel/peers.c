@@ -25,7 +25,7 @@
  * counts equal the calls (peers_check). A queue is freed in the next tick after its last call has
  * ended.
  */
-#include "cancel/inside.h"
+#include "cancel/cancel_inside.h"
 
 #include "auth/client_address.h"
 #include "base/assert.h"

@@ -11,7 +11,7 @@
 #include "state/session_state.h"
 #include "login/login.h"
 #include "prepared/prepared.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 static int64_t unix_pid(const struct peer *peer)
 {

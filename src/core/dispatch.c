@@ -5,7 +5,7 @@
  * The rooms below do not call these handlers or rooms above them directly; struct world_ops has the
  * functions that they may call.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/client_address.h"
 #include "auth/lookup.h"

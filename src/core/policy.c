@@ -4,7 +4,7 @@
  * They are called only while the turn schedules or ticks, never within an event handler, so they
  * end no object that is in use on the stack.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/lookup.h"
 #include "backend/dial.h"

@@ -26,7 +26,7 @@
  * Invariant: on return, no connection of the world is ending, and nothing refers to an ended
  * connection.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/auth_rule.h"
 #include "auth/client_address.h"

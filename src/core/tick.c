@@ -6,7 +6,7 @@
  * whole list, only the head is checked. For limits that users can override, and for clients with a
  * server, the whole list is walked.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/auth.h"
 #include "auth/lookup.h"

@@ -32,7 +32,7 @@
 #include "state/session_question.h"
 #include "state/session_record.h"
 #include "state/session_restore.h"
-#include "state/identity.h"
+#include "state/server_identity.h"
 #include "state/session_values.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The login of a client: start-up packets (startup.c), TLS (handshake.c), authentication (room
- * auth), the pool that the client joins, and the welcome.
+ * The login of a client: start-up packets (startup_packet.c), TLS (handshake.c), authentication
+ * (room auth), the pool that the client joins, and the welcome.
  *
  * In the order of time, with the steps of tbl/login_step.tbl:
  *
@@ -51,7 +51,7 @@
 #include "base/inline.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
-#include "login/startup.h"
+#include "login/startup_packet.h"
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pool/drain.h"

@@ -20,7 +20,7 @@
 #include "conf/check.h"
 #include "conf/value.h"
 #include "core/tls_setup.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "main/daemon.h"
 #include "net/address.h"
 #include "net/listen.h"

@@ -52,7 +52,7 @@
 #include "base/inline.h"
 #include "login/handshake.h"
 #include "relay/relay.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include <event2/event.h>
 

@@ -216,8 +216,8 @@ static uint64_t system_of(const struct roles *roles, usec_t now)
  * still be alive. The address of the last primary may lead to one, too, as a virtual address that
  * moves back to the old server. The timeline of one server never becomes lower, but is unknown
  * until its watcher has answered; meanwhile only sessions that lead to the watcher's server are
- * used (identity.c). Timelines of two clusters are not comparable: the next cluster at an address
- * begins with timeline 1.
+ * used (host_identity.c). Timelines of two clusters are not comparable: the next cluster at an
+ * address begins with timeline 1.
  */
 static bool is_past(const struct roles *roles, const struct host *host, usec_t now)
 {

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "pool/identity.h"
+#include "pool/host_identity.h"
 #include "pool/inside.h"
 
 #include <inttypes.h>

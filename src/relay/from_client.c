@@ -6,9 +6,9 @@
  *
  * 1. The client's socket is readable: relay_from_client() reads into the loop's one buffer
  *    (from_client_round_of()), and walk_client() walks the messages in place.
- * 2. relay_pass_plain() (message.c) sees a Query. The client has no server, so it asks its pool for
- *    one. If none is idle, the client waits in the queue, and the bytes are held (peer.held) until
- *    lend() (core/policy.c) calls relay_from_client() again.
+ * 2. relay_pass_plain() (client_message.c) sees a Query. The client has no server, so it asks its
+ *    pool for one. If none is idle, the client waits in the queue, and the bytes are held
+ *    (peer.held) until lend() (core/policy.c) calls relay_from_client() again.
  * 3. The Query is entered in the server's ledger, and one write sends the bytes to the server.
  * 4. from_server.c forwards the answer and crosses it off the ledger.
  * 5. ReadyForQuery says that the transaction is over: release.c returns the server to the pool.
@@ -21,7 +21,7 @@
  *
  * Most reads bring complete messages that can pass unread. relay_pass_plain takes them in one short
  * loop, and they are sent in one call. walk_client_frames examines the others frame by frame
- * (message.c).
+ * (client_message.c).
  *
  * When the far socket is full, the near socket is not read, so a connection can make pgweir hold at
  * most one read; only a named Parse is collected as a whole (collect). A client without a server is
@@ -39,7 +39,7 @@
 #include "pg/build.h"
 #include "pg/message.h"
 #include "relay/release.h"
-#include "relay/message.h"
+#include "relay/client_message.h"
 #include "relay/offload.h"
 #include "relay/request.h"
 #include "state/session_state.h"

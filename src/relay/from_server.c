@@ -27,7 +27,7 @@
 #include "prepared/prepared.h"
 #include "relay/link.h"
 #include "relay/duration.h"
-#include "relay/message.h"
+#include "relay/client_message.h"
 #include "relay/offload.h"
 #include "relay/release.h"
 #include "relay/retry.h"

@@ -72,7 +72,7 @@
  *	request.h	request_minds, request_keep, request_answered
  *	request.c	request_take, request_view_of, request_decide, hold_begin, request_to,
  *			request_before, send_begin
- *	message.c	relay_take
+ *	client_message.c	relay_take
  *	from_server.c	walk_of_retry, walk_looking
  *	retry.h		retry_passes
  *	retry.c		retry_look, look_at_error, ask_primary, retry_lost, retry_take_back

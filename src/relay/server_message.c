@@ -10,7 +10,7 @@
  *
  * See "Message Formats" of the PostgreSQL documentation.
  */
-#include "relay/message.h"
+#include "relay/client_message.h"
 
 #include "backend/welcome.h"
 #include "base/hash.h"

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "sql/statement.h"
 
 #include <inttypes.h>

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "pg/scram.h"
 #include "verify/ldap_bind.h"
-#include "verify/message.h"
+#include "verify/datagram.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 #ifndef VERIFY_LDAP_BIND_H
 #define VERIFY_LDAP_BIND_H
 
-#include "verify/message.h"
+#include "verify/datagram.h"
 
 /* Asks the LDAP servers of the question, in turn, whether the password is right: see ldap_bind.c.
    `fd` and `ticket` are for an answer in time if the library hangs. Only with HAVE_LDAP. */

@@ -18,7 +18,7 @@
 #include "base/mem.h"
 #include "pg/frame.h"
 #include "pool/role.h"
-#include "state/identity.h"
+#include "state/server_identity.h"
 #include "state/task.h"
 #include "watch/names.h"
 #include "watch/source.h"

@@ -20,7 +20,7 @@
 #include "base/printable.h"
 #include "base/text.h"
 #include "conf/value.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "net/tls.h"
 #include "pg/scram.h"
 #include "pool/drain.h"

@@ -1,11 +1,11 @@
 /*
- * Messages between pgweir and the processes that run PAM and LDAP, or derive keys (verify/message.c): a verifier runs foreign code, so none of its
+ * Messages between pgweir and the processes that run PAM and LDAP, or derive keys (verify/datagram.c): a verifier runs foreign code, so none of its
  * answers may do harm.
  *
  * Input: 'q' or 'a', and the datagram. Property: a valid message, written again, is read as the same.
  */
 #include "fuzz.h"
-#include "verify/message.h"
+#include "verify/datagram.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "auth/lookup.h"
 #include "backend.h"
 #include "base/version.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "fuzz.h"
 #include "login/handshake.h"
 #include "pg/build.h"

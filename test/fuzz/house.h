@@ -2,7 +2,7 @@
 #define HOUSE_H
 
 #include "fuzz.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "verify/verifier.h"
 
 /*

@@ -10,7 +10,7 @@
 #include "machine.h"
 #include "pg/build.h"
 #include "prove.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "sim.h"
 
 #include <stdio.h>

@@ -34,7 +34,7 @@
 #include "chance.h"
 #include "conn/client.h"
 #include "conn/server.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "data_row.h"
 #include "pg/build.h"
 #include "pool/inside.h"

@@ -4,7 +4,7 @@
 /* Logins in the world of whole.h, message by message: clients that authenticate, and servers that the test plays. */
 #include "auth/login_state.h"
 #include "auth/users.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "data_row.h"
 #include "unit.h"
 #include "whole.h"

@@ -1,7 +1,7 @@
 /* User look-ups: the database, user and query; turns; clients that disconnect; lack of memory. test/wire/test_auth_query.py has the answers. */
 #include "auth/lookup.h"
 
-#include "login/startup.h"
+#include "login/startup_packet.h"
 #include "logins.h"
 #include "whole.h"
 

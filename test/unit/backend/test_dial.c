@@ -1,7 +1,7 @@
 /* Opening a server connection: TLS negotiation, the methods of connecting one after another, and their timeouts. */
 #include "backend/dial.h"
 
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "backend/server_login.h"
 #include "logins.h"
 #include "whole.h"

@@ -1,7 +1,7 @@
 /* Logging in at a server: the start-up message, and each server message in and out of order. The test plays the server. */
 #include "backend/server_login.h"
 
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "state/server_session.h"
 #include "backend/dial.h"
 #include "logins.h"

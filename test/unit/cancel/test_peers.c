@@ -5,7 +5,7 @@
 #include "cancel/cancel.h"
 
 #include "base/bytes.h"
-#include "cancel/inside.h"
+#include "cancel/cancel_inside.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -1,6 +1,6 @@
 /* The end of a connection, held bytes, and the reasons why a socket is not read. */
 #include "child.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "unit.h"
 #include "whole.h"
 

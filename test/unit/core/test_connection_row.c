@@ -1,7 +1,7 @@
 /* Walks over connections, in pieces and while connections come and go. The contents of rows are tested with SHOW (unit/admin). */
 #include "core/connection_row.h"
 
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "unit.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Reading from a console client over a socket: the number of messages per turn, unread bytes in the socket, and the effect of a waiting command on
  * both. The console is a counter.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "pg/build.h"
 #include "unit.h"
 #include "whole.h"

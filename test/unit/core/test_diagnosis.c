@@ -1,7 +1,7 @@
 /* Waits and lives of clients in words. wire/test_waits.py has the limits and the holders. */
 #include "core/diagnosis.h"
 
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "unit.h"
 #include "whole.h"
 

@@ -1,5 +1,5 @@
 /* Events of connections, by the state of the connection; and the setup of new connections. */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/login_state.h"
 #include "base/mem.h"

@@ -1,5 +1,5 @@
 /* Decisions of the pool room are carried out: messages to refused or waiting clients, and the query that tests a server. */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "state/server_session.h"
 #include "backend/server_info.h"

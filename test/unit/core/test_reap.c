@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "cancel/cancel.h"
 #include "pool/close_reason.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "unit.h"
 #include "whole.h"
 

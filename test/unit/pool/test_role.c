@@ -1,7 +1,7 @@
 /* Roles of hosts: evidence, the decision, what suits a client, and the clients that wait. */
 #include "fake.h"
 
-#include "pool/identity.h"
+#include "pool/host_identity.h"
 #include "pool/role.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
  * send.c and answer.c do, and the resulting state is returned as a text.
  */
 #include "prepared/statements.h"
-#include "core/world.h"
+#include "core/lifecycle.h"
 #include "unit.h"
 
 #define STATEMENTS 6

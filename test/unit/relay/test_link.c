@@ -1,6 +1,6 @@
 /* A link from beginning to end: sharing, when a server is clean, and the server's state after its client disconnects. */
 #include "relay/link.h"
-#include "relay/message.h"
+#include "relay/client_message.h"
 #include "relay/release.h"
 
 #include "state/session_restore.h"

@@ -1,5 +1,5 @@
 /* Processing of a server's messages: the bytes needed to classify a message, its effect on the server's state, and its recipient. */
-#include "relay/message.h"
+#include "relay/client_message.h"
 
 #include "pg/build.h"
 #include "prepared/prepared.h"

@@ -1,5 +1,5 @@
-#ifndef VERIFY_MESSAGE_H
-#define VERIFY_MESSAGE_H
+#ifndef VERIFY_DATAGRAM_H
+#define VERIFY_DATAGRAM_H
 
 #include "base/bytes.h"
 #include "base/clock.h"

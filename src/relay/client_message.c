@@ -9,7 +9,7 @@
  *
  * Invariant: a message that is passed on has been entered in the ledger, or owes nothing.
  */
-#include "relay/message.h"
+#include "relay/client_message.h"
 
 #include "backend/retire.h"
 #include "backend/welcome.h"

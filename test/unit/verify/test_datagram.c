@@ -1,5 +1,5 @@
 /* Encoded requests and answers. */
-#include "verify/message.h"
+#include "verify/datagram.h"
 
 #include "unit.h"
 

@@ -10,7 +10,7 @@
  *
  * The password is last, because a growing buffer leaves copies of its old contents.
  */
-#include "verify/message.h"
+#include "verify/datagram.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-#ifndef LOGIN_STARTUP_H
-#define LOGIN_STARTUP_H
+#ifndef LOGIN_STARTUP_PACKET_H
+#define LOGIN_STARTUP_PACKET_H
 
 #include <stddef.h>
 #include <stdint.h>

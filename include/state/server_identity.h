@@ -1,5 +1,5 @@
-#ifndef STATE_IDENTITY_H
-#define STATE_IDENTITY_H
+#ifndef STATE_SERVER_IDENTITY_H
+#define STATE_SERVER_IDENTITY_H
 
 #include "conn/server_task.h"
 

@@ -1,11 +1,11 @@
-#ifndef POOL_IDENTITY_H
-#define POOL_IDENTITY_H
+#ifndef POOL_HOST_IDENTITY_H
+#define POOL_HOST_IDENTITY_H
 
 #include "pool/host.h"
 
 /*
  * Which server an address leads to. Promise: a client gets a session at a host only if the session
- * leads to the server whose role and position are known. See identity.c.
+ * leads to the server whose role and position are known. See host_identity.c.
  */
 
 /* The server with this identity has answered the question for the role of the host; 0: unknown. */

@@ -11,7 +11,7 @@
  * ignore_startup_parameters names them. A parameter that cannot be set and restored is refused by
  * name.
  */
-#include "login/startup.h"
+#include "login/startup_packet.h"
 
 #include "auth/auth.h"
 #include "auth/client_address.h"

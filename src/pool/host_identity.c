@@ -4,8 +4,8 @@
  * An address may lead to another server than before: the address of a service, a virtual address
  * that has moved, or a name. The report of a host is true for the server that has made it. Each
  * answer to the question for the role has the identity of the server (SERVER_IDENTITY in
- * state/identity.h), and each new session of a pool at a host is asked for it before a client gets
- * the session.
+ * state/server_identity.h), and each new session of a pool at a host is asked for it before a
+ * client gets the session.
  *
  * - The watcher is answered by another server than before: everything that is known about the old
  *   server is forgotten, and its sessions end. Sessions by an address that its name has lost end,
@@ -20,7 +20,7 @@
  *
  * Invariant: no session that is lent leads to a server that is known to differ from the watcher's.
  */
-#include "pool/identity.h"
+#include "pool/host_identity.h"
 
 #include "base/log.h"
 #include "pool/inside.h"

@@ -1,5 +1,5 @@
-#ifndef AUTH_INSIDE_H
-#define AUTH_INSIDE_H
+#ifndef AUTH_AUTH_INSIDE_H
+#define AUTH_AUTH_INSIDE_H
 
 #include "auth/client_address.h"
 

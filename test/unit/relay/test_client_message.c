@@ -1,5 +1,5 @@
 /* Processing of a client's messages: messages that need no server, are discarded, end the client, or wait. */
-#include "relay/message.h"
+#include "relay/client_message.h"
 
 #include "relay/relay.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
-#ifndef CORE_WORLD_H
-#define CORE_WORLD_H
+#ifndef CORE_LIFECYCLE_H
+#define CORE_LIFECYCLE_H
 
 #include "conn/listening.h"
 #include "conn/world.h"

@@ -1,5 +1,5 @@
-#ifndef CANCEL_INSIDE_H
-#define CANCEL_INSIDE_H
+#ifndef CANCEL_CANCEL_INSIDE_H
+#define CANCEL_CANCEL_INSIDE_H
 
 #include "cancel/cancel.h"
 

@@ -1,12 +1,12 @@
-#ifndef RELAY_MESSAGE_H
-#define RELAY_MESSAGE_H
+#ifndef RELAY_CLIENT_MESSAGE_H
+#define RELAY_CLIENT_MESSAGE_H
 
 #include "conn/gather.h"
 #include "conn/verdict.h"
 #include "pg/message.h"
 
 /*
- * Messages of clients (message.c), and answers of servers (server_message.c).
+ * Messages of clients (client_message.c), and answers of servers (server_message.c).
  */
 /* The result of a walk over the read buffer: the bytes that are done, and what happens with the
    message after them. */

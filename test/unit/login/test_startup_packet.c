@@ -2,7 +2,7 @@
  * Start-up packets: names, application_name_add_host, incomplete packets, a shutdown, lack of memory. test/wire/test_startup.py, test_protocol.py and
  * test_packets.py have the other packets.
  */
-#include "login/startup.h"
+#include "login/startup_packet.h"
 
 #include "conn/world.h"
 #include "unit.h"

@@ -1,5 +1,5 @@
 /* Console commands for all connections: SUSPEND, and the conditions of a shutdown. */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "unit.h"
 #include "whole.h"

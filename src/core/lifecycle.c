@@ -2,7 +2,7 @@
  * struct world, which holds everything of a running pgweir: creating, reconfiguring, checking,
  * draining and freeing.
  */
-#include "core/world.h"
+#include "core/lifecycle.h"
 
 #include "auth/auth.h"
 #include "auth/client_address.h"
