@@ -3,7 +3,7 @@
 
 #include "conn/busy_poll.h"
 #include "conn/client.h"
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 #include "conn/peer.h"
 #include "conn/randomness.h"
 #include "conn/server.h"
@@ -219,7 +219,7 @@ struct world {
 	struct world_notify notify;
 
 	/* The network and the hosts. */
-	struct listening listening;
+	struct listen_sockets listen_sockets;
 	struct dns *dns;
 	struct tls_contexts tls;
 	struct watchers *watchers;		/* connections that ask hosts for their roles */

@@ -1,7 +1,7 @@
 #ifndef CORE_LIFECYCLE_H
 #define CORE_LIFECYCLE_H
 
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 #include "conn/world.h"
 
 /*

@@ -25,7 +25,7 @@ enum handover_record {
 	/* with the locked descriptor of the pidfile; earlier versions: of the file itself */
 	HANDOVER_PIDFILE = 'F',
 	HANDOVER_WORLD = 'W',		/* counters, seeds and keys of the process */
-	HANDOVER_LISTENER = 'L',	/* with its descriptor */
+	HANDOVER_LISTEN_SOCKET = 'L',	/* with its descriptor */
 	/* with the channel to an earlier process, which was replaced and still has clients */
 	HANDOVER_PREDECESSOR = 'E',
 	HANDOVER_STATEMENT = 'T',	/* a prepared statement */

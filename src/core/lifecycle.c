@@ -185,7 +185,7 @@ void world_free(struct world **place)
 		return;
 	world_end_sessions(w, REASON_POOLER_SHUTTING_DOWN, false);
 	lookups_free(&w->logins.lookups);
-	world_stop_listening(w, STOP_ALL);
+	world_stop_listen_sockets(w, STOP_ALL);
 	predecessors_free(w);
 	cancels_free(&w->cancels);
 	if (w->pools) {
@@ -397,7 +397,7 @@ void world_drain(struct world *w, enum world_drain how)
 		w->drain.since = w->now;
 	w->drain.step = how;
 	refusals_tick(w->logins.addresses, INT64_MAX);
-	world_stop_listening(w, how == DRAIN_WAIT_CLIENTS ? STOP_TCP_GENTLY : STOP_TCP);
+	world_stop_listen_sockets(w, how == DRAIN_WAIT_CLIENTS ? STOP_TCP_GENTLY : STOP_TCP);
 	w->pools->draining = policy[how];
 	pools_mark_all(w->pools);
 }
@@ -443,7 +443,7 @@ bool world_is_over(const struct world *w)
 	case DRAIN_WAIT_SERVERS:
 		return pools_is_without_servers(w->pools, NULL, false);
 	case DRAIN_WAIT_CLIENTS:
-		return w->listening.leave_until == 0 && world_drain_left(w) == 0;
+		return w->listen_sockets.leave_until == 0 && world_drain_left(w) == 0;
 	}
 	return false;
 }

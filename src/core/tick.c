@@ -427,8 +427,8 @@ NEVER_INLINE void world_tick(struct world *w)
 			    w->drain.step == DRAIN_WAIT_CLIENTS ? "clients" : "servers");
 		world_drain(w, DRAIN_NOW);
 	}
-	if (w->listening.leave_until > 0 && w->now >= w->listening.leave_until)
-		world_stop_listening(w, STOP_TCP);
+	if (w->listen_sockets.leave_until > 0 && w->now >= w->listen_sockets.leave_until)
+		world_stop_listen_sockets(w, STOP_TCP);
 	lookups_tick(w->logins.lookups);
 	if (!w->pools->suspended)
 		watchers_tick(w->watchers);

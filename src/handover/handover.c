@@ -40,7 +40,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "conf/value.h"
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 #include "pg/build.h"
 #include "pool/admit.h"
 #include "pool/pool_record.h"
@@ -81,7 +81,7 @@ static void world_pack(struct bytes *out, const struct world *w)
 
 	pack_u64(out, w->peers.last_id);
 	pack_u64(out, statements_last(w->statements));
-	pack_bool(out, w->listening.inherited);
+	pack_bool(out, w->listen_sockets.inherited);
 	unknown_pack(out, w->logins.unknown);
 	pack_wiped(out, &tls);
 	pack_wiped(out, &logins);
@@ -101,7 +101,7 @@ static void world_unpack(struct unpack *in, struct handover *h)
 	h->has_world = true;
 	w->peers.last_id = unpack_u64(in);
 	statements_begin_behind(w->statements, unpack_u64(in));
-	w->listening.inherited = unpack_bool(in);
+	w->listen_sockets.inherited = unpack_bool(in);
 	unknown_unpack(in, w->logins.unknown);
 	h->tls_differs = !unpack_compare(in, &tls);
 	h->logins_differ = !unpack_compare(in, &logins);
@@ -309,9 +309,10 @@ bool handover_send(struct world *w, struct records *to, int patience,
 	world_pack(&out, w);
 	sent = records_send(to, HANDOVER_WORLD, &out, -1, patience);
 	bytes_wipe(&out);
-	for (int i = 0; sent && i < w->listening.count; i++) {
-		pack_bool(&out, w->listening.all[i]->file.ours);
-		sent = records_send(to, HANDOVER_LISTENER, &out, w->listening.all[i]->fd, patience);
+	for (int i = 0; sent && i < w->listen_sockets.count; i++) {
+		pack_bool(&out, w->listen_sockets.all[i]->file.ours);
+		sent = records_send(to, HANDOVER_LISTEN_SOCKET, &out,
+				    w->listen_sockets.all[i]->fd, patience);
 		bytes_free(&out);
 		counts->listeners++;
 	}
@@ -360,7 +361,7 @@ static void let_connections_go(struct world *w, bool all)
 
 void handover_done(struct world *w, struct records **successor)
 {
-	listening_let_go(&w->listening, false);
+	listen_sockets_let_go(&w->listen_sockets, false);
 	let_connections_go(w, false);
 	predecessors_free(w);
 	/* remaining clients are served, but idle servers are closed */
@@ -391,9 +392,10 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 	case HANDOVER_WORLD:
 		world_unpack(in, h);
 		return;
-	case HANDOVER_LISTENER:
+	case HANDOVER_LISTEN_SOCKET:
 		owns_file = unpack_bool(in);
-		if (in->bad || !world_offer_listener(h->world, r->fd, owns_file, h->problems)) {
+		if (in->bad ||
+		    !world_offer_listen_socket(h->world, r->fd, owns_file, h->problems)) {
 			in->bad = true;
 			close(r->fd);
 			return;
@@ -444,8 +446,9 @@ static void take(struct handover *h, const struct record *r, struct unpack *in)
 bool handover_take(struct handover *h, const struct record *r, struct conf_problems *problems)
 {
 	struct unpack in = unpack_of(r->body, r->size);
-	bool has_descriptor = r->type == HANDOVER_LISTENER || r->type == HANDOVER_PREDECESSOR ||
-			      r->type == HANDOVER_SERVER || r->type == HANDOVER_CLIENT;
+	bool has_descriptor = r->type == HANDOVER_LISTEN_SOCKET ||
+			      r->type == HANDOVER_PREDECESSOR || r->type == HANDOVER_SERVER ||
+			      r->type == HANDOVER_CLIENT;
 	bool in_order = !h->is_whole &&
 			(!h->server || r->type == HANDOVER_CLIENT || r->type == HANDOVER_STATEMENT);
 
@@ -491,7 +494,7 @@ void handover_undo(struct handover **place)
 		return;
 	w = (*place)->world;
 	let_connections_go(w, true);
-	listening_let_go(&w->listening, true);
+	listen_sockets_let_go(&w->listen_sockets, true);
 	predecessors_free(w);
 	handover_free(place);
 }
@@ -523,7 +526,7 @@ void handover_finish(struct handover **place, struct records **predecessor)
 	if (!predecessors_add(w, predecessor))
 		log_warning("out of memory: cancel requests for clients that stay behind will not "
 			    "arrive");
-	world_close_unwanted_listeners(w);
+	world_close_unwanted_sockets(w);
 	peers_sort(&w->peers.clients);
 	peers_sort(&w->peers.servers);
 	for (size_t i = 0; i < h->rejected_count; i++)

@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "base/service.h"
 #include "base/version.h"
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 #include "conn/takeover_socket.h"
 
 #include <errno.h>
@@ -266,7 +266,7 @@ static void on_connection(void *context, int fd, const struct address *peer,
 }
 
 /* False with a text: no process can take over from now on. */
-static bool start_listening(struct giver *g, char *why, size_t why_size)
+static bool open_handover_socket(struct giver *g, char *why, size_t why_size)
 {
 	g->socket = takeover_socket_open(g->base, &g->world->conf->settings, on_connection, g, why,
 					 why_size);
@@ -293,7 +293,7 @@ static const char *confirm_giving(struct giver *g, bool *takes_pidfile)
 	listen_socket_close(&g->socket, true);
 	if (records_send(channel, HANDOVER_GO, NULL, -1, 0))
 		return NULL;
-	if (!start_listening(g, why, sizeof(why)))
+	if (!open_handover_socket(g, why, sizeof(why)))
 		log_warning("an online restart (-R) of this process is not possible any more: %s",
 			    why);
 	return channel->error;
@@ -380,7 +380,7 @@ struct giver *giver_open(struct event_base *base, struct world *world, struct pi
 	g->world = world;
 	g->pidfile = pidfile;
 	g->due = due;
-	if (start_listening(g, why, sizeof(why)))
+	if (open_handover_socket(g, why, sizeof(why)))
 		return g;
 	log_warning("an online restart (-R) of this process will not be possible: %s", why);
 	mem_free(g);

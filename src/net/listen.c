@@ -562,11 +562,11 @@ void listen_socket_succeed(struct listen_socket *l, const struct listen_config *
 
 /* ---- closing ---- */
 
-void listen_socket_close(struct listen_socket **listener, bool unlink_file)
+void listen_socket_close(struct listen_socket **socket, bool unlink_file)
 {
-	struct listen_socket *l = *listener;
+	struct listen_socket *l = *socket;
 
-	*listener = NULL;
+	*socket = NULL;
 	if (!l)
 		return;
 	event_del(&l->readable);

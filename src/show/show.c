@@ -214,8 +214,8 @@ static void show_fds(const struct show *s)
 	struct show copy = *s;
 
 	s->to->is_secret = true;
-	for (int i = 0; i < s->world->listening.count && !s->to->walk.goes_on; i++) {
-		const struct listen_socket *l = s->world->listening.all[i];
+	for (int i = 0; i < s->world->listen_sockets.count && !s->to->walk.goes_on; i++) {
+		const struct listen_socket *l = s->world->listen_sockets.all[i];
 		const char *from = l->text, *to = strrchr(from, ':');
 		char address[ADDRESS_TEXT] = "unix";
 

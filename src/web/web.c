@@ -58,7 +58,7 @@
 #define IN_MOST (HTTP_HEAD_MOST + HTTP_BODY_MOST)
 
 struct web_socket {
-	struct listen_socket *listener;
+	struct listen_socket *socket;
 	bool is_old;			/* of web->next: it is in web->sockets, too */
 };
 
@@ -140,7 +140,7 @@ static void update_accepting(struct web *web)
 	LIST_EACH(node, &web->connections)
 		has_room = has_room || is_idle(LIST_OBJECT(node, struct connection, node));
 	for (size_t i = 0; i < web->socket_count; i++)
-		listen_socket_set_accepting(web->sockets[i].listener,
+		listen_socket_set_accepting(web->sockets[i].socket,
 					    has_room && web->accepts_left > 0);
 }
 
@@ -590,7 +590,7 @@ static size_t share_port(const struct web *web, uint16_t port, int on)
 	size_t count = 0;
 
 	for (size_t i = 0; i < web->socket_count; i++) {
-		const struct listen_socket *l = web->sockets[i].listener;
+		const struct listen_socket *l = web->sockets[i].socket;
 
 		if (!listen_socket_is_unix(l) && l->port == port)
 			count += setsockopt(l->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) == 0;
@@ -626,10 +626,10 @@ static void web_want(struct preparation *p, const struct listen_config *config, 
 	bool is_old = false;
 
 	for (size_t i = 0; i < web->next_count; i++)
-		if (strcmp(web->next[i].listener->text, text) == 0)
+		if (strcmp(web->next[i].socket->text, text) == 0)
 			return;
 	for (size_t i = 0; i < web->socket_count && !is_old; i++) {
-		l = web->sockets[i].listener;
+		l = web->sockets[i].socket;
 		is_old = strcmp(l->text, text) == 0;
 	}
 	if (!is_old)
@@ -755,17 +755,17 @@ void web_decide(struct web *web, bool is_used)
 	for (size_t i = 0; i < count; i++) {
 		is_kept = !is_used && closed[i].is_old;
 		for (size_t n = 0; is_used && n < web->next_count; n++)
-			is_kept |= web->next[n].listener == closed[i].listener;
+			is_kept |= web->next[n].socket == closed[i].socket;
 		if (is_kept)
 			continue;
 		if (is_used)
-			log_info("HTTP: not listening on %s any more", closed[i].listener->text);
-		listen_socket_close(&closed[i].listener, true);
+			log_info("HTTP: not listening on %s any more", closed[i].socket->text);
+		listen_socket_close(&closed[i].socket, true);
 	}
 	mem_free(closed);
 	for (size_t i = 0; is_used && i < web->next_count; i++)
 		if (!web->next[i].is_old)
-			log_info("HTTP: listening on %s", web->next[i].listener->text);
+			log_info("HTTP: listening on %s", web->next[i].socket->text);
 	if (is_used ? web->tls != NULL : web->next_tls != NULL)
 		tls_context_drop(is_used ? &web->tls : &web->next_tls);
 	if (is_used) {
@@ -863,7 +863,7 @@ void web_free(struct web **place)
 		connection_close(LIST_OBJECT(web->connections.next, struct connection, node));
 	ASSERT(!web->next);
 	for (size_t i = 0; i < web->socket_count; i++)
-		listen_socket_close(&web->sockets[i].listener, true);
+		listen_socket_close(&web->sockets[i].socket, true);
 	mem_free(web->sockets);
 	if (web->tls)
 		tls_context_drop(&web->tls);

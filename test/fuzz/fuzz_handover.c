@@ -37,7 +37,7 @@ static int descriptor_for(struct house *h, uint8_t type)
 {
 	int fds[2];
 
-	if (type != HANDOVER_LISTENER && type != HANDOVER_PREDECESSOR && type != HANDOVER_SERVER && type != HANDOVER_CLIENT)
+	if (type != HANDOVER_LISTEN_SOCKET && type != HANDOVER_PREDECESSOR && type != HANDOVER_SERVER && type != HANDOVER_CLIENT)
 		return -1;
 	if (h->end_count == HOUSE_ENDS)
 		return -1;

@@ -190,12 +190,12 @@ TEST(listening_sockets)
 		l = listen_socket_open(fake.base, &config, on_accept, NULL, why, sizeof(why));
 		if (!l)
 			continue;	/* a machine without IPv6 */
-		fake.world.listening.all = &l;
-		fake.world.listening.count = 1;
+		fake.world.listen_sockets.all = &l;
+		fake.world.listen_sockets.count = 1;
 		snprintf(want, sizeof(want), " D(%d|pooler|~|~|%s|%u|0|0|~|~|~|~|~|~|~) C(SHOW)", l->fd, hosts[i],
 			 (unsigned)l->port);
 		CHECK(strstr(fake_ask(c, "show fds"), want) != NULL);
-		fake.world.listening.count = 0;
+		fake.world.listen_sockets.count = 0;
 		listen_socket_close(&l, true);
 	}
 	fake_end();

@@ -1,5 +1,5 @@
 /* Listening sockets: the sockets that a configuration opens, the sockets of another process that are kept, and their end. */
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 
 #include "net/listen.h"
 #include "unit.h"
@@ -40,7 +40,7 @@ static void begin(const char *listen_addr, const char *dir)
 
 static void end(void)
 {
-	listening_let_go(&whole.world->listening, true);
+	listen_sockets_let_go(&whole.world->listen_sockets, true);
 	*set = before;
 	conf_problems_free(&problems);
 	whole_close();
@@ -53,12 +53,12 @@ static bool listens(void)
 
 static int count(void)
 {
-	return whole.world->listening.count;
+	return whole.world->listen_sockets.count;
 }
 
 static const struct listen_socket *at(int i)
 {
-	return whole.world->listening.all[i];
+	return whole.world->listen_sockets.all[i];
 }
 
 /* A socket that another process would listen on. */
@@ -156,9 +156,9 @@ TEST(a_unix_socket)
 	snprintf(path, sizeof(path), "%s/.s.PGSQL.%d", directory, (int)set->listen_port);
 	CHECK(lstat(path, &st) == 0 && S_ISSOCK(st.st_mode));
 	/* a shutdown keeps the socket until the shutdown is complete */
-	world_stop_listening(whole.world, STOP_TCP);
+	world_stop_listen_sockets(whole.world, STOP_TCP);
 	CHECK_INT(count(), 1);
-	world_stop_listening(whole.world, STOP_ALL);
+	world_stop_listen_sockets(whole.world, STOP_ALL);
 	CHECK_INT(count(), 0);
 	end();
 	/* if the sandbox holds the files, the listener does not find its own */
@@ -177,7 +177,7 @@ TEST(a_socket_of_systemd)
 	CHECK(world_listen(whole.world, &fd, 1, &problems));
 	/* nothing else is opened */
 	CHECK_INT(count(), 1);
-	CHECK(whole.world->listening.inherited && at(0)->fd == fd);
+	CHECK(whole.world->listen_sockets.inherited && at(0)->fd == fd);
 	end();
 }
 
@@ -189,8 +189,8 @@ TEST(descriptor_that_is_not_a_socket)
 	fd = dup(0);
 	CHECK(!world_listen(whole.world, &fd, 1, &problems));
 	CHECK_INT(problems.errors, 1);
-	CHECK(!world_offer_listener(whole.world, fd, false, &problems));
-	CHECK_INT(whole.world->listening.offer_count, 0);
+	CHECK(!world_offer_listen_socket(whole.world, fd, false, &problems));
+	CHECK_INT(whole.world->listen_sockets.offer_count, 0);
 	close(fd);
 	end();
 }
@@ -201,12 +201,12 @@ TEST(offered_socket_in_the_configuration)
 
 	begin("127.0.0.1", "");
 	fd = other_socket(set->listen_port);
-	CHECK(world_offer_listener(whole.world, fd, false, &problems));
+	CHECK(world_offer_listen_socket(whole.world, fd, false, &problems));
 	CHECK(listens());
 	REQUIRE(count() == 1);
 	CHECK_INT(at(0)->fd, fd);
-	world_close_unwanted_listeners(whole.world);
-	CHECK_INT(whole.world->listening.offer_count, 0);
+	world_close_unwanted_sockets(whole.world);
+	CHECK_INT(whole.world->listen_sockets.offer_count, 0);
 	CHECK_INT(count(), 1);
 	end();
 }
@@ -217,13 +217,13 @@ TEST(offered_socket_not_in_the_configuration)
 
 	begin("127.0.0.1", "");
 	fd = other_socket(0);
-	CHECK(world_offer_listener(whole.world, fd, false, &problems));
+	CHECK(world_offer_listen_socket(whole.world, fd, false, &problems));
 	CHECK(listens());
 	REQUIRE(count() == 1);
 	CHECK(at(0)->fd != fd);
 	/* until the other process has closed its socket */
 	CHECK(listen(fd, 5) == 0);
-	world_close_unwanted_listeners(whole.world);
+	world_close_unwanted_sockets(whole.world);
 	CHECK(listen(fd, 5) != 0);
 	CHECK_INT(count(), 1);
 	end();
@@ -232,9 +232,9 @@ TEST(offered_socket_not_in_the_configuration)
 TEST(offers_of_systemd_are_all_kept)
 {
 	begin("", "");
-	CHECK(world_offer_listener(whole.world, other_socket(0), false, &problems));
-	CHECK(world_offer_listener(whole.world, other_socket(0), false, &problems));
-	whole.world->listening.inherited = true;
+	CHECK(world_offer_listen_socket(whole.world, other_socket(0), false, &problems));
+	CHECK(world_offer_listen_socket(whole.world, other_socket(0), false, &problems));
+	whole.world->listen_sockets.inherited = true;
 	CHECK(listens());
 	CHECK_INT(count(), 2);
 	end();
@@ -246,13 +246,13 @@ TEST(sockets_close_at_shutdown)
 {
 	begin("127.0.0.1", "");
 	CHECK(listens());
-	world_stop_listening(whole.world, STOP_TCP_GENTLY);
+	world_stop_listen_sockets(whole.world, STOP_TCP_GENTLY);
 	/* either connected clients are accepted for a moment, or the socket is closed */
-	CHECK((count() == 1) == (whole.world->listening.leave_until > whole.world->now));
-	world_stop_listening(whole.world, STOP_TCP);
+	CHECK((count() == 1) == (whole.world->listen_sockets.leave_until > whole.world->now));
+	world_stop_listen_sockets(whole.world, STOP_TCP);
 	CHECK_INT(count(), 0);
-	CHECK_INT(whole.world->listening.leave_until, 0);
-	CHECK(!whole.world->listening.all);
+	CHECK_INT(whole.world->listen_sockets.leave_until, 0);
+	CHECK(!whole.world->listen_sockets.all);
 	end();
 }
 
@@ -268,11 +268,11 @@ TEST(a_client_connects)
 	set->tcp_defer_accept = 0;
 	CHECK(listens());
 	CHECK(address_from_ip(&a, "127.0.0.1", (uint16_t)set->listen_port));
-	listen_socket_set_accepting(whole.world->listening.all[0], false);
+	listen_socket_set_accepting(whole.world->listen_sockets.all[0], false);
 	CHECK(connect(fd, &a.u.any, a.size) == 0);
 	house_settle(&whole);
 	CHECK(list_is_empty(&whole.world->peers.clients));
-	listen_socket_set_accepting(whole.world->listening.all[0], true);
+	listen_socket_set_accepting(whole.world->listen_sockets.all[0], true);
 	house_settle(&whole);
 	REQUIRE(whole_last_client());
 	CHECK_INT(whole_last_client()->peer.remote.family, AF_INET);

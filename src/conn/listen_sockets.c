@@ -3,7 +3,7 @@
  * In an online restart pgweir uses the sockets of the old process, so that no connection in the
  * queue of the kernel is lost.
  */
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 
 #include "base/log.h"
 #include "base/text.h"
@@ -27,8 +27,8 @@ static void accepted(void *context, int fd, const struct address *peer, struct l
 	w->ops->accepted(w, fd, peer, listen_socket_is_unix(from), from->port);
 }
 
-static bool listening_keep(struct listening *on, struct listen_socket *l,
-			   struct conf_problems *problems, const char *what, const char *why)
+static bool listen_sockets_keep(struct listen_sockets *on, struct listen_socket *l,
+				struct conf_problems *problems, const char *what, const char *why)
 {
 	struct listen_socket **more;
 
@@ -74,15 +74,15 @@ void world_set_listen_options(struct world *w)
 {
 	struct listen_config config = config_for(&w->conf->settings, NULL);
 
-	for (int i = 0; i < w->listening.count; i++)
-		listen_socket_set_options(w->listening.all[i], &config.options,
+	for (int i = 0; i < w->listen_sockets.count; i++)
+		listen_socket_set_options(w->listen_sockets.all[i], &config.options,
 					  config.defer_accept);
 }
 
 /* ---- sockets of the process that this one replaces ---- */
 
-struct listener_offer {
-	struct listen_socket *listener;	/* NULL: closed */
+struct listen_offer {
+	struct listen_socket *socket;	/* NULL: closed */
 	/* the name in the configuration; "": none, or from systemd */
 	char host[HOST_MOST];
 	/* the other process has created the file of the Unix socket */
@@ -90,15 +90,17 @@ struct listener_offer {
 	bool wanted;			/* this process continues to listen on it */
 };
 
-bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_problems *problems)
+bool world_offer_listen_socket(struct world *w, int fd, bool owns_file,
+			       struct conf_problems *problems)
 {
-	struct listener_offer *more = mem_resize(
-		w->listening.offers, ((size_t)w->listening.offer_count + 1) * sizeof(*more));
+	struct listen_offer *more =
+		mem_resize(w->listen_sockets.offers,
+			   ((size_t)w->listen_sockets.offer_count + 1) * sizeof(*more));
 	char why[256] = "no memory";
 	struct listen_socket *l = NULL;
 
 	if (more) {
-		w->listening.offers = more;
+		w->listen_sockets.offers = more;
 		l = listen_socket_adopt(w->base, fd, accepted, w, why, sizeof(why));
 	}
 	if (!l) {
@@ -106,50 +108,50 @@ bool world_offer_listener(struct world *w, int fd, bool owns_file, struct conf_p
 				 "cannot take over a listening socket: %s", why);
 		return false;
 	}
-	w->listening.offers[w->listening.offer_count++] = (struct listener_offer){
-		.listener = l, .owns_file = owns_file
+	w->listen_sockets.offers[w->listen_sockets.offer_count++] = (struct listen_offer){
+		.socket = l, .owns_file = owns_file
 	};
 	return true;
 }
 
 /* `host`: "" for a socket from systemd. */
-static bool keep_offer(struct listening *on, struct listener_offer *offer, const char *host,
+static bool keep_offer(struct listen_sockets *on, struct listen_offer *offer, const char *host,
 		       struct conf_problems *problems)
 {
-	struct listen_socket *l = offer->listener;
+	struct listen_socket *l = offer->socket;
 
 	offer->wanted = true;
 	text_copy(offer->host, sizeof(offer->host), host);
-	if (listening_keep(on, l, problems, l->text, NULL))
+	if (listen_sockets_keep(on, l, problems, l->text, NULL))
 		return true;
-	offer->listener = NULL;
+	offer->socket = NULL;
 	return false;
 }
 
-void world_close_unwanted_listeners(struct world *w)
+void world_close_unwanted_sockets(struct world *w)
 {
-	for (int i = 0; i < w->listening.offer_count; i++) {
-		struct listener_offer *offer = &w->listening.offers[i];
+	for (int i = 0; i < w->listen_sockets.offer_count; i++) {
+		struct listen_offer *offer = &w->listen_sockets.offers[i];
 		struct listen_config config = config_for(&w->conf->settings, offer->host);
 
-		listen_socket_succeed(offer->listener, *offer->host ? &config : NULL,
+		listen_socket_succeed(offer->socket, *offer->host ? &config : NULL,
 				      offer->owns_file);
 		if (offer->wanted)
 			continue;
-		log_info("not listening on %s any more", offer->listener->text);
-		listen_socket_close(&offer->listener, true);
+		log_info("not listening on %s any more", offer->socket->text);
+		listen_socket_close(&offer->socket, true);
 	}
-	mem_free(w->listening.offers);
-	w->listening.offers = NULL;
-	w->listening.offer_count = 0;
+	mem_free(w->listen_sockets.offers);
+	w->listen_sockets.offers = NULL;
+	w->listen_sockets.offer_count = 0;
 }
 
-void listening_let_go(struct listening *on, bool remove_files)
+void listen_sockets_let_go(struct listen_sockets *on, bool remove_files)
 {
 	/* the old process may continue to use sockets that it offered in vain, and their files */
 	for (int i = 0; i < on->offer_count; i++)
 		if (!on->offers[i].wanted)
-			listen_socket_close(&on->offers[i].listener, false);
+			listen_socket_close(&on->offers[i].socket, false);
 	mem_free(on->offers);
 	on->offers = NULL;
 	on->offer_count = 0;
@@ -200,7 +202,7 @@ static void listen_on(void *context, const char *host)
 {
 	struct opening *o = context;
 	struct world *w = o->w;
-	struct listening *on = &w->listening;
+	struct listen_sockets *on = &w->listen_sockets;
 	struct listen_config config = config_for(&w->conf->settings, host);
 	char text[128], everywhere[128], why[256] = "";
 	struct listen_socket *l;
@@ -217,7 +219,7 @@ static void listen_on(void *context, const char *host)
 		    strcmp(on->all[i]->text, everywhere) == 0)
 			return;
 	for (int i = 0; i < on->offer_count; i++) {
-		if (on->offers[i].wanted || strcmp(on->offers[i].listener->text, text) != 0)
+		if (on->offers[i].wanted || strcmp(on->offers[i].socket->text, text) != 0)
 			continue;
 		o->ok &= keep_offer(on, &on->offers[i], host, o->problems);
 		return;
@@ -225,7 +227,7 @@ static void listen_on(void *context, const char *host)
 	l = listen_socket_open(w->base, &config, accepted, w, why, sizeof(why));
 	is_absent = !l && (o->may_fail ||
 			   (!is_unix(host) && (errno == EADDRNOTAVAIL || errno == EAFNOSUPPORT)));
-	if (!listening_keep(on, l, is_absent ? &o->absent : o->problems, host, why))
+	if (!listen_sockets_keep(on, l, is_absent ? &o->absent : o->problems, host, why))
 		o->ok &= is_absent;
 }
 
@@ -234,7 +236,7 @@ static void listen_on(void *context, const char *host)
    addresses are a failure only if there is no other address. */
 static void listen_on_list(struct opening *o, const char *list)
 {
-	const struct listening *on = &o->w->listening;
+	const struct listen_sockets *on = &o->w->listen_sockets;
 	struct address any;
 	char host[HOST_MOST];
 
@@ -279,7 +281,7 @@ static void listen_on_list(struct opening *o, const char *list)
 bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_problems *problems)
 {
 	const struct settings *set = &w->conf->settings;
-	struct listening *on = &w->listening;
+	struct listen_sockets *on = &w->listen_sockets;
 	struct opening o = { .w = w, .problems = problems, .ok = true };
 
 	for (int i = 0; i < fd_count; i++) {
@@ -288,7 +290,7 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 							      sizeof(why));
 
 		snprintf(what, sizeof(what), "descriptor %d", fds[i]);
-		o.ok &= listening_keep(on, l, problems, what, why);
+		o.ok &= listen_sockets_keep(on, l, problems, what, why);
 	}
 	for (int i = 0; on->inherited && i < on->offer_count; i++)
 		o.ok &= keep_offer(on, &on->offers[i], "", problems);
@@ -309,37 +311,37 @@ bool world_listen(struct world *w, const int *fds, int fd_count, struct conf_pro
 	return o.ok;
 }
 
-void world_stop_listening(struct world *w, enum stop_listening how)
+void world_stop_listen_sockets(struct world *w, enum listen_stop how)
 {
 	bool waits = false;
 	int kept = 0;
 
-	for (int i = 0; how == STOP_TCP_GENTLY && i < w->listening.count; i++)
-		waits |= !listen_socket_is_unix(w->listening.all[i]) &&
-			 listen_socket_leave(w->listening.all[i]);
+	for (int i = 0; how == STOP_TCP_GENTLY && i < w->listen_sockets.count; i++)
+		waits |= !listen_socket_is_unix(w->listen_sockets.all[i]) &&
+			 listen_socket_leave(w->listen_sockets.all[i]);
 	if (waits) {
-		w->listening.leave_until = w->now + LEAVE_TIME;
+		w->listen_sockets.leave_until = w->now + LEAVE_TIME;
 		return;
 	}
-	w->listening.leave_until = 0;
-	for (int i = 0; w->drain.step == DRAIN_WAIT_CLIENTS && i < w->listening.count; i++)
-		if (!listen_socket_is_unix(w->listening.all[i]))
-			listen_socket_drain(w->listening.all[i]);
-	for (int i = 0; i < w->listening.count; i++) {
-		if (listen_socket_is_unix(w->listening.all[i]) && how != STOP_ALL)
-			w->listening.all[kept++] = w->listening.all[i];
+	w->listen_sockets.leave_until = 0;
+	for (int i = 0; w->drain.step == DRAIN_WAIT_CLIENTS && i < w->listen_sockets.count; i++)
+		if (!listen_socket_is_unix(w->listen_sockets.all[i]))
+			listen_socket_drain(w->listen_sockets.all[i]);
+	for (int i = 0; i < w->listen_sockets.count; i++) {
+		if (listen_socket_is_unix(w->listen_sockets.all[i]) && how != STOP_ALL)
+			w->listen_sockets.all[kept++] = w->listen_sockets.all[i];
 		else
-			listen_socket_close(&w->listening.all[i], true);
+			listen_socket_close(&w->listen_sockets.all[i], true);
 	}
-	w->listening.count = kept;
+	w->listen_sockets.count = kept;
 	if (kept == 0) {
-		mem_free(w->listening.all);
-		w->listening.all = NULL;
+		mem_free(w->listen_sockets.all);
+		w->listen_sockets.all = NULL;
 	}
 }
 
 void world_set_accepting(struct world *w, bool on)
 {
-	for (int i = 0; i < w->listening.count; i++)
-		listen_socket_set_accepting(w->listening.all[i], on);
+	for (int i = 0; i < w->listen_sockets.count; i++)
+		listen_socket_set_accepting(w->listen_sockets.all[i], on);
 }
