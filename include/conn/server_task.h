@@ -28,7 +28,7 @@ enum task_end {
 
 struct server_task {
 	const char *name;		/* in SHOW SERVERS */
-	const char *words;		/* in the log after a failure */
+	const char *description;	/* in the log after a failure */
 	unsigned states;		/* TASK_IN() bits: states of the server during the task */
 	/* on_row reads the values: rows are collected before it is called */
 	bool reads_rows;

@@ -7,7 +7,7 @@
  * Waits of clients, and the life of a client, for administrators: SHOW WAITS, EXPLAIN CLIENT, and
  * the DETAIL of errors.
  */
-#define WAIT_WORDS 1024
+#define WAIT_TEXT 1024
 #define WAIT_HINT 128
 
 struct client_wait {
@@ -16,7 +16,7 @@ struct client_wait {
 	/* ids of the connections that the client waits for; 0: none */
 	uint64_t client, server;
 	usec_t held;			/* how long they have been in this state */
-	char words[WAIT_WORDS];
+	char text[WAIT_TEXT];
 	char hint[WAIT_HINT];		/* "": none */
 };
 

@@ -49,10 +49,10 @@ enum pool_limit {
 /* Why a client keeps its server between transactions: bits of pool_client.pins, and the number of
    each bit. */
 enum pin {
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) PIN_##id##_NUMBER,
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) PIN_##id##_NUMBER,
 #include "tbl/session_fact.tbl"
 	PINS,
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) \
 	PIN_##id = 1 << PIN_##id##_NUMBER,
 #include "tbl/session_fact.tbl"
 };

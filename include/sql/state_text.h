@@ -59,12 +59,12 @@ enum {
 typedef void setting_named(void *context, const char *name);
 
 /* A search of a text, which may continue later with the same text and size. `at` and `is_over` are
-   zero at first. The search stops when `words` is used up: a word costs 1, and more if it is long
-   or is looked up. */
+   zero at first. The search stops when `words_left` is used up: a word costs 1, and more if it is
+   long or is looked up. */
 #define TEXT_SEARCH_BYTES 32		/* cost 1 */
 struct text_search {
 	size_t at;			/* offset at which the search continues */
-	int64_t words;
+	int64_t words_left;
 	bool is_over;
 };
 /* A state_text_read() that may stop, and its findings so far. */
@@ -146,7 +146,7 @@ static inline size_t text_search_word(struct text_search *search, const char **a
 	const char *from = *at;
 	size_t size = lex_next_word(at, end, word);
 
-	search->words -= 1 + (*at - from) / TEXT_SEARCH_BYTES;
+	search->words_left -= 1 + (*at - from) / TEXT_SEARCH_BYTES;
 	search->is_over = size == 0;
 	return size;
 }

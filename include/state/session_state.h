@@ -116,8 +116,8 @@ void session_text_prepare(struct server *server, struct client *client, const ui
 void session_note_command(struct server *server, enum pg_tag tag, bool is_reset);
 /* Sets the pins of the client; the log has a line for each new reason. */
 void session_pin(struct client *client, unsigned pins);
-/* The client keeps its server until it leaves. `words`: the reason, for the log. */
-void session_keep_server(struct client *client, enum pin why, const char *words);
+/* The client keeps its server until it leaves. `label`: the reason, for the log. */
+void session_keep_server(struct client *client, enum pin why, const char *label);
 /* Whether the client must give up a server that it keeps for values of sequences only, because the
    server is to be closed or max_pinned is exceeded. */
 bool session_must_yield(const struct client *client);

@@ -331,7 +331,7 @@ static enum task_end on_lookup_query_done(struct server *s, bool failed)
 
 static const struct server_task task_lookup = {
 	.name = "auth_query",
-	.words = "auth_query",
+	.description = "auth_query",
 	.states = TASK_IN(LOOKUP),
 	.on_done = on_lookup_query_done,
 };

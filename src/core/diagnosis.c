@@ -45,13 +45,13 @@ static void diagnosis_hold(struct client_wait *wait, struct pool_server *ps, use
 static void add_longest(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	struct pool_server *longest = pool_longest_in_use(pool, pool->held_by);
-	size_t used = strlen(wait->words);
+	size_t used = strlen(wait->text);
 	char held[TIME_TEXT];
 
 	if (!longest)
 		return;
 	diagnosis_hold(wait, longest, now);
-	snprintf(wait->words + used, WAIT_WORDS - used,
+	snprintf(wait->text + used, WAIT_TEXT - used,
 		 "; the longest in use: %s, by client C-0x%" PRIx64 " on S-0x%" PRIx64,
 		 time_text(wait->held, held), wait->client, wait->server);
 }
@@ -74,12 +74,12 @@ static void explain_size(struct client_wait *wait, const struct pool *pool, usec
 	char pins[PIN_TEXT];
 	size_t used;
 
-	snprintf(wait->words, WAIT_WORDS, "%d of %" PRId64 " server connections are in use (%s%s)",
+	snprintf(wait->text, WAIT_TEXT, "%d of %" PRId64 " server connections are in use (%s%s)",
 		 pool->live, is_reserve_used ? size + reserve : size, size_setting(pool),
 		 is_reserve_used ? " and reserve_pool_size" : "");
 	if (pool_pins_text(pool, pins)) {
-		used = strlen(wait->words);
-		snprintf(wait->words + used, WAIT_WORDS - used, ", %s", pins);
+		used = strlen(wait->text);
+		snprintf(wait->text + used, WAIT_TEXT - used, ", %s", pins);
 	}
 	add_longest(wait, pool, now);
 	snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", size_setting(pool));
@@ -98,7 +98,7 @@ static void explain_soon(struct client_wait *wait, const struct pool *pool, usec
 			continue;
 		diagnosis_hold(wait, ps, now);
 		wait->on = pool_limit_names[LIMIT_ONE_LOGIN];
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "the server connection S-0x%" PRIx64 " is being opened%s%s", wait->server,
 			 error ? "; the last login at the server failed: " : "",
 			 error ? error : "");
@@ -111,15 +111,15 @@ static void explain_soon(struct client_wait *wait, const struct pool *pool, usec
 
 		diagnosis_hold(wait, ps, now);
 		wait->on = s->task ? s->task->name : "listen";
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "the server connection S-0x%" PRIx64
 			 " is prepared for its next client: %s",
 			 wait->server,
-			 s->task ? s->task->words : "listeners get its notifications first");
+			 s->task ? s->task->description : "listeners get its notifications first");
 		return;
 	}
 	wait->on = "server";
-	snprintf(wait->words, WAIT_WORDS,
+	snprintf(wait->text, WAIT_TEXT,
 		 "the client gets the next server connection that becomes free");
 }
 
@@ -137,18 +137,18 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		pool_holding_text(pool, pool->user,
 				  pool->held_by == LIMIT_USER ? HOLDING_USER_SERVERS
 							      : HOLDING_DATABASE_SERVERS,
-				  wait->words);
+				  wait->text);
 		add_longest(wait, pool, now);
 		snprintf(wait->hint, WAIT_HINT, "End long transactions, or raise %s.", wait->on);
 		break;
 	case LIMIT_HOST:
-		pool_hosts_text(pool, wait->words, WAIT_WORDS);
+		pool_hosts_text(pool, wait->text, WAIT_TEXT);
 		add_longest(wait, pool, now);
 		snprintf(wait->hint, WAIT_HINT,
 			 "End long transactions, or raise max_host_connections.");
 		break;
 	case LIMIT_INTERNAL:
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "look-ups with auth_query have %d of %" PRId64
 			 " server connections (max_auth_query_connections)",
 			 pool->pools->internal_servers,
@@ -156,13 +156,13 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
 		break;
 	case LIMIT_LOGIN_RETRY:
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "opening a server connection has failed: %s; it is tried again after "
 			 "server_login_retry",
 			 error ? error : "see the log");
 		break;
 	case LIMIT_PAUSED:
-		snprintf(wait->words, WAIT_WORDS, "%s",
+		snprintf(wait->text, WAIT_TEXT, "%s",
 			 pool->database->paused	  ? "the database is paused"
 			 : pool->pools->paused	  ? "all databases are paused"
 			 : pool->pools->suspended ? "the pooler is suspended"
@@ -170,11 +170,11 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		snprintf(wait->hint, WAIT_HINT, "RESUME ends it.");
 		break;
 	case LIMIT_ROLE:
-		roles_text(pool->database, now, wait->words, WAIT_WORDS);
+		roles_text(pool->database, now, wait->text, WAIT_TEXT);
 		snprintf(wait->hint, WAIT_HINT, "See SHOW HOSTS.");
 		break;
 	case LIMIT_DRAINING:
-		snprintf(wait->words, WAIT_WORDS, "the pooler is shutting down");
+		snprintf(wait->text, WAIT_TEXT, "the pooler is shutting down");
 		break;
 	case LIMIT_NONE:
 	case LIMIT_ONE_LOGIN:
@@ -197,10 +197,10 @@ static void explain_lookup(struct client_wait *wait, const struct client *c)
 	if (l && l->server) {
 		wait->on = "auth_query";
 		diagnosis_hold(wait, &l->server->pooled, c->peer.world->now);
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "auth_query runs on the server connection S-0x%" PRIx64, wait->server);
 	} else {
-		snprintf(wait->words, WAIT_WORDS, "the login waits for its turn to run auth_query");
+		snprintf(wait->text, WAIT_TEXT, "the login waits for its turn to run auth_query");
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
 	}
 }
@@ -238,7 +238,7 @@ static bool explain_login(struct client_wait *wait, const struct login *l)
 		return false;
 	}
 	*wait = (struct client_wait){ .on = on, .since = l->step_since };
-	snprintf(wait->words, WAIT_WORDS, "%s", words);
+	snprintf(wait->text, WAIT_TEXT, "%s", words);
 	return true;
 }
 
@@ -256,7 +256,7 @@ bool client_wait_of(const struct client *c, struct client_wait *wait)
 		break;
 	case CLIENT_WAITING_CANCEL:
 		*wait = (struct client_wait){ .on = "cancel requests" };
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "other cancel requests of the pool come first, twice pool_size at a time");
 		break;
 	case CLIENT_ACTIVE:
@@ -266,9 +266,9 @@ bool client_wait_of(const struct client *c, struct client_wait *wait)
 					      .since = s->task_since,
 					      .server = s->peer.id,
 					      .held = c->peer.world->now - s->task_since };
-		snprintf(wait->words, WAIT_WORDS,
+		snprintf(wait->text, WAIT_TEXT,
 			 "pgweir runs a query of its own on S-0x%" PRIx64 ": %s", wait->server,
-			 s->task->words);
+			 s->task->description);
 		return true;
 	case CLIENT_STARTUP:
 	case CLIENT_AUTH:
@@ -290,7 +290,7 @@ struct lines {
 __attribute__((format(printf, 2, 3))) static void add_line(const struct lines *to,
 							   const char *format, ...)
 {
-	char text[WAIT_WORDS + 512];
+	char text[WAIT_TEXT + 512];
 	va_list arguments;
 
 	va_start(arguments, format);
@@ -374,7 +374,7 @@ void client_explain(const struct client *c, void (*line)(void *context, const ch
 		add_line(&to, "  Prepared statements: %u", prepared_client_count(c));
 	if (waits)
 		add_line(&to, "  Wait: for %s, for %s: %s.%s%s", wait.on,
-			 time_text(now - wait.since, time), wait.words, *wait.hint ? " " : "",
+			 time_text(now - wait.since, time), wait.text, *wait.hint ? " " : "",
 			 wait.hint);
 	if (c->last_wait.took > 0)
 		add_line(&to, "  Last wait: %s, for %s, ended %s ago",

@@ -252,7 +252,7 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 	} else if (row->told == TOLD_WAIT && (c->peer.ended_in == CLIENT_WAITING ||
 					      c->peer.ended_in == CLIENT_WAITING_LOGIN)) {
 		pool_wait_of(pool, c->peer.world->now, &wait);
-		snprintf(detail, sizeof(detail), "%s", wait.words);
+		snprintf(detail, sizeof(detail), "%s", wait.text);
 		hint = wait.hint;
 	} else if (row->told == TOLD_PINS && pool) {
 		pool_pins_text(pool, detail);

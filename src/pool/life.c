@@ -487,8 +487,8 @@ enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t 
  * (include/tbl/session_fact.tbl), and the number of such clients per pool.
  */
 
-static const char *const words[PINS] = {
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) [PIN_##id##_NUMBER] = words,
+static const char *const pin_labels[PINS] = {
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) [PIN_##id##_NUMBER] = label,
 #include "tbl/session_fact.tbl"
 };
 
@@ -522,7 +522,7 @@ const char *pins_text(unsigned pins, char *buf)
 	*buf = '\0';
 	for (int i = 0; i < PINS; i++)
 		if (pins & 1u << i)
-			used = append(buf, used, "%s%s", used > 0 ? ", " : "", words[i]);
+			used = append(buf, used, "%s%s", used > 0 ? ", " : "", pin_labels[i]);
 	return buf;
 }
 
@@ -541,7 +541,7 @@ const char *pool_pins_text(const struct pool *pool, char *buf)
 	for (int i = 0; i < PINS; i++) {
 		if (counts[i] == 0)
 			continue;
-		used = append(buf, used, "%s%d %s", between, counts[i], words[i]);
+		used = append(buf, used, "%s%d %s", between, counts[i], pin_labels[i]);
 		between = ", ";
 	}
 	if (pool->server_count[SERVER_LISTENING] > 0)

@@ -46,14 +46,14 @@ static enum task_end finish_done(struct server *s, bool failed)
 
 static const struct server_task task_end_batch = {
 	.name = "end batch",
-	.words = "ending a batch without a client",
+	.description = "ending a batch without a client",
 	.states = TASK_IN(FINISHING),
 	.on_done = finish_done,
 };
 
 static const struct server_task task_rollback = {
 	.name = "rollback",
-	.words = "ROLLBACK without a client",
+	.description = "ROLLBACK without a client",
 	.states = TASK_IN(FINISHING),
 	.failure = REASON_CLIENT_NOT_READY,
 	.on_done = finish_done,

@@ -455,7 +455,7 @@ static enum task_end on_done(struct server *s, bool failed)
 
 const struct server_task task_read_auto = {
 	.name = "reads",
-	.words = "asking whether a text only reads",
+	.description = "asking whether a text only reads",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.reads_rows = true,
 	.ends_alone = true,

@@ -328,7 +328,7 @@ static enum task_end barrier_done(struct server *s, bool failed)
 
 const struct server_task task_barrier = {
 	.name = "settle",
-	.words = "an empty query",
+	.description = "an empty query",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.ends_alone = true,
 	.on_done = barrier_done,
@@ -336,7 +336,7 @@ const struct server_task task_barrier = {
 
 const struct server_task task_leave = {
 	.name = "leave",
-	.words = "a last question",
+	.description = "a last question",
 	.states = TASK_IN(ACTIVE),
 	.serves_client = true,
 };

@@ -250,7 +250,7 @@ static bool text_may_pin(const struct client *c, const uint8_t *text, size_t siz
 				 TEXT_LOCKS | TEXT_PREPARES | TEXT_MAKES_STATEMENTS;
 	const struct pool *pool = c->pooled.pool;
 	const struct state_functions *functions = session_functions_of(pool);
-	struct text_reading words = { .search = { .words = INT32_MAX } };
+	struct text_reading words = { .search = { .words_left = INT32_MAX } };
 	struct text_calls calls = { .search = words.search };
 	struct text_search found = words.search;
 	struct state_names told = { { 0 } };
@@ -267,7 +267,7 @@ static bool text_may_pin(const struct client *c, const uint8_t *text, size_t siz
 	said = words.said;
 	if (functions)
 		said |= state_functions_read(functions, &found, text, size, &told, pass_name, NULL);
-	world_looked(c->peer.world, (uint32_t)(2 * (INT32_MAX - words.search.words)));
+	world_looked(c->peer.world, (uint32_t)(2 * (INT32_MAX - words.search.words_left)));
 	return said & pinning;
 }
 

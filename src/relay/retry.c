@@ -85,7 +85,7 @@ static bool is_one_of(const struct lex_token *t, const char *const *words)
    may have any: for example, dblink_exec() commits on another server. */
 static bool may_act_elsewhere(const uint8_t *text, size_t size)
 {
-	struct text_calls calls = { .search = { .words = INT64_MAX } };
+	struct text_calls calls = { .search = { .words_left = INT64_MAX } };
 
 	return !state_text_calls_known(&calls, text, size, NULL, NULL) ||
 	       read_transaction_affects_standby(text, size);

@@ -130,7 +130,7 @@ static bool take_task_answer(struct server *s, const struct pg_frame *f)
 			if (!text_copy(s->task_sqlstate, sizeof(s->task_sqlstate), e.sqlstate))
 				s->task_sqlstate[0] = '\0';
 		}
-		snprintf(what, sizeof(what), "%s failed", s->task->words);
+		snprintf(what, sizeof(what), "%s failed", s->task->description);
 		answer_log_error(s, what, &e);
 		return s->said_fatal && s->pooled.link;
 	}

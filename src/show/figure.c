@@ -84,14 +84,14 @@ static void cut_cell(struct result *r, const char *text)
 static void wait_cell(struct result *r, const struct pool_row *row, usec_t now)
 {
 	struct client_wait wait;
-	char text[WAIT_WORDS + WAIT_HINT + 2];
+	char text[WAIT_TEXT + WAIT_HINT + 2];
 
 	if (row->waiting == 0 || row->is_console) {
 		result_text(r, NULL);
 		return;
 	}
 	pool_wait_of(row->pool, now, &wait);
-	snprintf(text, sizeof(text), "%s.%s%s", wait.words, *wait.hint ? " " : "", wait.hint);
+	snprintf(text, sizeof(text), "%s.%s%s", wait.text, *wait.hint ? " " : "", wait.hint);
 	result_text(r, text);
 }
 

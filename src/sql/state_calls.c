@@ -308,8 +308,8 @@ static bool prove_plainly(const struct judge *j, const uint8_t *text, size_t siz
 	struct text_search *search = &j->calls->search;
 	const char *begin = (const char *)text, *at = begin + search->at, *end = begin + size;
 
-	for (; search->words > 0 && (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++) {
-		search->words -= 2;
+	for (; search->words_left > 0 && (at = memchr(at, '(', (size_t)(end - at))) != NULL; at++) {
+		search->words_left -= 2;
 		if (!is_plain_call(j, at, begin))
 			return false;
 	}
@@ -326,7 +326,7 @@ bool state_text_calls_known(struct text_calls *calls, const uint8_t *text, size_
 	if (calls->is_plain && prove_plainly(&j, text, size))
 		return true;
 	calls->is_plain = false;
-	sql_uses_walk(&calls->walk, text, size, &calls->search.words, judge_use, &j);
+	sql_uses_walk(&calls->walk, text, size, &calls->search.words_left, judge_use, &j);
 	calls->search.is_over = calls->walk.is_over;
 	return j.is_proven && !calls->walk.is_uncertain;
 }

@@ -539,8 +539,8 @@ static void functions_read_source(struct state_functions *f, struct state_functi
 				  const uint8_t *source, size_t size)
 {
 	const char *at = (const char *)source, *end = at + size - 1, *word;
-	struct text_reading reading = { .search.words = INT64_MAX };
-	struct text_calls calls = { .search.words = INT64_MAX, .walk.is_source = true };
+	struct text_reading reading = { .search.words_left = INT64_MAX };
+	struct text_calls calls = { .search.words_left = INT64_MAX, .walk.is_source = true };
 	size_t length;
 
 	state_text_read(&reading, source, size, functions_read_add_name, &(struct place){ f, e });
@@ -819,7 +819,8 @@ unsigned state_functions_read(const struct state_functions *f, struct text_searc
 			break;
 		}
 	for (l.at += search->at;
-	     search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
+	     search->words_left > 0 &&
+	     (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if (e)
@@ -847,7 +848,8 @@ bool state_functions_find_notify(const struct state_functions *f, struct text_se
 		return true;
 	}
 	for (l.at += search->at;
-	     search->words > 0 && (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
+	     search->words_left > 0 &&
+	     (length = text_search_word(search, &l.at, l.end, &word)) > 0;) {
 		const struct state_function *e = find_word(f, word, length);
 
 		if ((e && e->said & notifies) ||

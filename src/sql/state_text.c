@@ -246,7 +246,7 @@ static bool read_parameter(struct reading *x, const struct lex_token *t)
 		name_is_unknown(x);
 		return true;
 	}
-	x->so_far->search.words -= NAME_WORDS;
+	x->so_far->search.words_left -= NAME_WORDS;
 	/* the quote of "set_config" */
 	at += t->at > x->begin && t->at[-1] == '"' && at < x->end && *at == '"';
 	x->lexer = (struct sql_lexer){ .at = at, .end = x->end, .is_fragment = true };
@@ -394,7 +394,7 @@ void state_text_read(struct text_reading *r, const uint8_t *text, size_t size, s
 	opening.at = x.begin + r->opening, opening.size = r->opening_size;
 	r->said |= l.is_cut ? (unsigned)TEXT_CUT : 0u;
 	l.at += r->search.at;
-	for (; r->search.words > 0; before = t, r->count++) {
+	for (; r->search.words_left > 0; before = t, r->count++) {
 		uint8_t letter;
 
 		t.size = text_search_word(&r->search, &l.at, l.end, &t.at);

@@ -687,7 +687,7 @@ static enum task_end listen_done(struct server *s, bool failed)
 /* LISTEN or UNLISTEN, or an empty query. */
 const struct server_task task_listen = {
 	.name = "listen",
-	.words = "LISTEN for the clients of the pool",
+	.description = "LISTEN for the clients of the pool",
 	.states = TASK_IN(LISTENING),
 	.on_done = listen_done,
 };

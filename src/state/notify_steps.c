@@ -131,7 +131,7 @@ static enum task_end unlisten_done(struct server *s, bool failed)
 /* The channels of the client move to the listener. */
 const struct server_task task_mark = {
 	.name = "listen",
-	.words = "LISTEN and NOTIFY of a marker",
+	.description = "LISTEN and NOTIFY of a marker",
 	.states = TASK_IN(ACTIVE),
 	.on_done = mark_done,
 };
@@ -139,7 +139,7 @@ const struct server_task task_mark = {
 /* The channels of the client have moved, or the server was the listener and has no clients. */
 const struct server_task task_unlisten = {
 	.name = "listen",
-	.words = "UNLISTEN",
+	.description = "UNLISTEN",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.on_done = unlisten_done,
 };

@@ -353,7 +353,7 @@ static void note_row(struct server *s, const struct pg_frame *f)
 
 const struct server_task task_note = {
 	.name = "connect_query",
-	.words = "noting role and search_path after connect_query",
+	.description = "noting role and search_path after connect_query",
 	.states = TASK_IN(TESTED),
 	.reads_rows = true,
 	.on_row = note_row,
@@ -443,7 +443,7 @@ static enum task_end identity_done(struct server *s, bool failed)
 
 const struct server_task task_identity = {
 	.name = "identity",
-	.words = "asking which server it is",
+	.description = "asking which server it is",
 	.states = TASK_IN(TESTED),
 	.reads_rows = true,
 	.on_row = identity_row,
@@ -481,14 +481,14 @@ static enum task_end reset_done(struct server *s, bool failed)
 
 const struct server_task task_connect_query = {
 	.name = "connect_query",
-	.words = "connect_query",
+	.description = "connect_query",
 	.states = TASK_IN(TESTED),
 	.on_done = connect_query_done,
 };
 
 const struct server_task task_reset = {
 	.name = "reset",
-	.words = "server_reset_query",
+	.description = "server_reset_query",
 	.states = TASK_IN(TESTED),
 	.failure = REASON_RESET_FAILED,
 	.on_done = reset_done,
@@ -496,13 +496,13 @@ const struct server_task task_reset = {
 
 const struct server_task task_check = {
 	.name = "check",
-	.words = "server_check_query",
+	.description = "server_check_query",
 	.states = TASK_IN(TESTED),
 	.failure = REASON_TEST_FAILED,
 };
 
 const struct server_task task_hear = {
 	.name = "listen",
-	.words = "hearing of the listener",
+	.description = "hearing of the listener",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 };

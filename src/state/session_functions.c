@@ -258,7 +258,7 @@ static enum task_end functions_done(struct server *s, bool failed)
 
 const struct server_task task_functions = {
 	.name = "functions",
-	.words = "asking for the functions of the database",
+	.description = "asking for the functions of the database",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.reads_rows = true,
 	.ends_alone = true,

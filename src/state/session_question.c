@@ -95,7 +95,7 @@ static const struct {
 	enum session_ask ask;
 	const char *where;		/* SQL after FROM; a row: the session has the fact */
 } facts[] = {				/* pins come first, by their numbers */
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) { PIN_##id, ask, where },
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) { PIN_##id, ask, where },
 #define SESSION_FACT(id, texts, set_by, ended_by, ask) { FACT_##id, ask, NULL },
 #include "tbl/session_fact.tbl"
 };
@@ -501,7 +501,7 @@ static enum task_end state_done(struct server *s, bool failed)
 
 const struct server_task task_state = {
 	.name = "state",
-	.words = "asking for the session's settings",
+	.description = "asking for the session's settings",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.reads_rows = true,
 	.ends_alone = true,

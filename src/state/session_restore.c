@@ -91,7 +91,7 @@ static enum task_end relisten_done(struct server *s, bool failed)
 
 const struct server_task task_relisten = {
 	.name = "listen",
-	.words = "LISTEN to the channels of the client",
+	.description = "LISTEN to the channels of the client",
 	.states = TASK_IN(ACTIVE),
 	.on_done = relisten_done,
 };
@@ -238,7 +238,7 @@ static void params_row(struct server *s, const struct pg_frame *row)
 
 const struct server_task task_params = {
 	.name = "parameters",
-	.words = "setting the client's parameters",
+	.description = "setting the client's parameters",
 	.states = TASK_IN(ACTIVE),
 	.keeps_error = true,
 	.is_cancelable = true,
@@ -248,7 +248,7 @@ const struct server_task task_params = {
 
 const struct server_task task_encoding = {
 	.name = "parameters",
-	.words = "setting the client's encoding",
+	.description = "setting the client's encoding",
 	.states = TASK_IN(ACTIVE),
 	.keeps_error = true,
 	.is_cancelable = true,

@@ -119,7 +119,7 @@
 /* Facts that the server can be asked for. */
 enum {
 	ASKABLE = 0
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) \
 	| (ask != ASK_NOT ? PIN_##id : 0)
 #define SESSION_FACT(id, texts, set_by, ended_by, ask) | (ask != ASK_NOT ? FACT_##id : 0)
 #include "tbl/session_fact.tbl"
@@ -155,14 +155,14 @@ void session_pin(struct client *c, unsigned pins)
 	}
 }
 
-void session_keep_server(struct client *c, enum pin why, const char *words)
+void session_keep_server(struct client *c, enum pin why, const char *label)
 {
 	char who[256];
 
 	if (c->pooled.pins & why)
 		return;
 	log_info("%s keeps its server connection until it leaves: %s",
-		 client_text(c, who, sizeof(who)), words);
+		 client_text(c, who, sizeof(who)), label);
 	if (c->session)
 		c->session->pins_logged |= (uint8_t)why;
 	session_pin(c, c->pooled.pins | why);
@@ -296,7 +296,7 @@ static unsigned dirty_after_text(unsigned said)
 	if (said & TEXT_CUT)
 		return ASKABLE;
 	return 0
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) \
 	| (said & (texts) ? (unsigned)PIN_##id : 0u)
 #define SESSION_FACT(id, texts, set_by, ended_by, ask) | (said & (texts) ? (unsigned)FACT_##id : 0u)
 #include "tbl/session_fact.tbl"
@@ -405,8 +405,8 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 
 	if (s->is_over)
 		return true;
-	s->words = c->peer.world->share.words_left;
-	if (s->words <= 0)
+	s->words_left = c->peer.world->share.words_left;
+	if (s->words_left <= 0)
 		return false;
 	switch (which) {
 	case SEARCH_CALLS:
@@ -433,8 +433,8 @@ static bool session_search(struct text_progress *p, enum search which, struct cl
 		p->may_notify |= state_functions_find_notify(info->functions->all, s, text, size);
 		break;
 	}
-	world_looked(c->peer.world, (uint32_t)(c->peer.world->share.words_left - s->words));
-	c->peer.world->share.words_left = s->words;
+	world_looked(c->peer.world, (uint32_t)(c->peer.world->share.words_left - s->words_left));
+	c->peer.world->share.words_left = s->words_left;
 	return s->is_over;
 }
 
@@ -617,7 +617,7 @@ static unsigned dirty_after_tag(enum pg_tag tag, unsigned pins)
 		return ASKABLE;
 	return 0
 #define T(id) (1u << TAG_##id)
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) \
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) \
 	| (bit & (set_by) ? (unsigned)PIN_##id : 0u) | (bit & (ended_by) ? pins & PIN_##id : 0u)
 #include "tbl/session_fact.tbl"
 #undef T

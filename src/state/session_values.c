@@ -309,7 +309,7 @@ static enum task_end values_done(struct server *s, bool failed)
 
 const struct server_task task_values = {
 	.name = "sequences",
-	.words = "asking for values of sequences",
+	.description = "asking for values of sequences",
 	.states = TASK_IN(ACTIVE) | TASK_IN(TESTED),
 	.reads_rows = true,
 	.ends_alone = true,
@@ -492,7 +492,7 @@ static enum task_end discard_done(struct server *s, bool failed)
 
 const struct server_task task_drawn = {
 	.name = "sequences",
-	.words = "asking for sequences that the transaction has used",
+	.description = "asking for sequences that the transaction has used",
 	.states = TASK_IN(ACTIVE),
 	.reads_rows = true,
 	.on_row = drawn_row,
@@ -501,7 +501,7 @@ const struct server_task task_drawn = {
 
 const struct server_task task_discard = {
 	.name = "sequences",
-	.words = "DISCARD SEQUENCES",
+	.description = "DISCARD SEQUENCES",
 	.states = TASK_IN(ACTIVE),
 	.on_done = discard_done,
 };

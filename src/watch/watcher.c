@@ -257,7 +257,7 @@ static enum task_end on_watcher_done(struct server *s, bool failed)
 
 static const struct server_task task_watch = {
 	.name = "watch",
-	.words = "the question for the role of the host",
+	.description = "the question for the role of the host",
 	.states = TASK_IN(WATCHING),
 	.reads_rows = true,
 	.keeps_error = true,

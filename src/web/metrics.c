@@ -59,9 +59,9 @@ struct collection {
 	const struct show_item *item;
 	int64_t most;			/* rows; the others are added to `other` */
 	struct bytes labels;		/* of each row: the text between the braces, and a NUL */
-	/* of each row: int64_t for each column; NOTHING: NULL; of a STATE: the offset in `words` */
+	/* of each row: int64_t for each column; NOTHING: NULL; of a STATE: the offset in `texts` */
 	struct bytes values;
-	struct bytes words;		/* each ends with a NUL */
+	struct bytes texts;		/* each ends with a NUL */
 	size_t rows;
 	struct bytes label;		/* of the current row */
 	int64_t row[RESULT_COLUMNS], other[RESULT_COLUMNS];
@@ -145,9 +145,9 @@ static void metrics_add_text(struct result *r, const char *text, size_t size)
 
 	t->row[r->cell] = NOTHING;
 	if (t->item->figures[r->cell]->kind == STATE && text) {
-		t->row[r->cell] = (int64_t)bytes_size(&t->words);
-		bytes_append(&t->words, text, size);
-		bytes_append_u8(&t->words, 0);
+		t->row[r->cell] = (int64_t)bytes_size(&t->texts);
+		bytes_append(&t->texts, text, size);
+		bytes_append_u8(&t->texts, 0);
 	}
 	if (!is_label(t->item->figures[r->cell]))
 		return;
@@ -238,7 +238,7 @@ static void collection_free(struct collection *t)
 	result_free(&t->result);
 	bytes_free(&t->labels);
 	bytes_free(&t->values);
-	bytes_free(&t->words);
+	bytes_free(&t->texts);
 	bytes_free(&t->label);
 	*t = (struct collection){ .rows = 0 };
 }
@@ -361,7 +361,7 @@ static bool write_column(struct metrics_state *s, size_t most, struct bytes *out
 		if (f->kind == STATE) {
 			bytes_append_format(out, ",%.*s=\"%s\"", (int)strcspn(f->column, ":"),
 					    f->column,
-					    (const char *)bytes_front(&t->words) + value);
+					    (const char *)bytes_front(&t->texts) + value);
 			value = 1;
 		}
 		bytes_append_u8(out, '}');
@@ -476,7 +476,7 @@ static void metrics_write_part(struct connection *c)
 		if (s->source == 0 && !t->item)
 			write_first(c, s->is_open, out);
 		s->is_collected = metrics_collect(c, t, s->source);
-		out->failed |= t->labels.failed || t->values.failed || t->words.failed ||
+		out->failed |= t->labels.failed || t->values.failed || t->texts.failed ||
 			       t->result.rows.failed;
 		return;
 	}

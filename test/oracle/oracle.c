@@ -142,14 +142,14 @@ static void ask_role(struct bytes *sql, const struct server *s)
 
 static void ask_facts(struct bytes *sql)
 {
-	static const struct { const char *words; enum session_ask ask; const char *where; } facts[] = {
-#define SESSION_PIN(id, words, texts, set_by, ended_by, ask, where) { words, ask, where },
+	static const struct { const char *label; enum session_ask ask; const char *where; } facts[] = {
+#define SESSION_PIN(id, label, texts, set_by, ended_by, ask, where) { label, ask, where },
 #include "tbl/session_fact.tbl"
 	};
 
 	for (size_t i = 0; i < sizeof(facts) / sizeof(*facts); i++)
 		if (facts[i].ask == ASK_EXISTS)
-			bytes_append_format(sql, ";SELECT '%s','' WHERE EXISTS (SELECT 1 FROM %s)", facts[i].words, facts[i].where);
+			bytes_append_format(sql, ";SELECT '%s','' WHERE EXISTS (SELECT 1 FROM %s)", facts[i].label, facts[i].where);
 	bytes_append_text(sql, ";SELECT 'channel',c FROM pg_catalog.pg_listening_channels() c");
 }
 
@@ -180,7 +180,7 @@ static enum task_end oracle_done(struct server *s, bool failed)
 }
 
 static const struct server_task task_oracle = {
-	.name = "oracle", .words = "asking for differences", .states = TASK_IN(TESTED), .reads_rows = true, .keeps_error = true, .ends_alone = true,
+	.name = "oracle", .description = "asking for differences", .states = TASK_IN(TESTED), .reads_rows = true, .keeps_error = true, .ends_alone = true,
 	.on_row = oracle_row, .on_done = oracle_done,
 };
 

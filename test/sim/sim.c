@@ -379,7 +379,7 @@ static void say_state(void)
 
 		fprintf(stderr, "server %u state %d (%s) status %c, owes %zu%s, task %s, holds %zu, passing %u, blocked %x, unsent %zu, cancels %u\n",
 			s->backend_pid, (int)s->pooled.state, s->pooled.pool->database->name, s->status, ledger_depth(&s->ledger),
-			s->ledger.lost ? " (lost)" : "", s->task ? s->task->words : "none", bytes_size(&s->peer.held), s->peer.passing,
+			s->ledger.lost ? " (lost)" : "", s->task ? s->task->description : "none", bytes_size(&s->peer.held), s->peer.passing,
 			s->peer.blocked,
 			stream_unsent(&s->peer.stream), s->pooled.cancels);
 	}

@@ -14,7 +14,7 @@ static bool is_mine(const void *context, const char *name, size_t size)
 /* The quick way proves nothing that the walk does not prove. */
 static bool is_proven(const char *text, bool is_source)
 {
-	struct text_calls calls = { .search.words = INT64_MAX, .walk.is_source = is_source }, plain = { .search.words = INT64_MAX };
+	struct text_calls calls = { .search.words_left = INT64_MAX, .walk.is_source = is_source }, plain = { .search.words_left = INT64_MAX };
 	unsigned told = state_text_tells((const uint8_t *)text, strlen(text) + 1);
 	bool result = state_text_calls_known(&calls, (const uint8_t *)text, strlen(text) + 1, is_mine, NULL), quickly = true;
 

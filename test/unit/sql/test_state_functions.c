@@ -47,7 +47,7 @@ static struct text_search *at_once(void)
 {
 	static struct text_search search;
 
-	search = (struct text_search){ .words = INT64_MAX };
+	search = (struct text_search){ .words_left = INT64_MAX };
 	return &search;
 }
 
@@ -64,7 +64,7 @@ static unsigned read_text(const struct state_functions *f, const char *text)
 	strcpy(all_names, names);
 	*names = '\0';
 	while (!part.is_over) {
-		part.words = 1;
+		part.words_left = 1;
 		in_parts |= state_functions_read(f, &part, (const uint8_t *)text, strlen(text) + 1, &told_in_parts, note, names);
 	}
 	CHECK_INT(in_parts, said);
@@ -74,12 +74,12 @@ static unsigned read_text(const struct state_functions *f, const char *text)
 
 static bool knows_calls(const struct state_functions *f, const char *text, size_t size)
 {
-	struct text_calls whole = { .search.words = INT64_MAX }, part = { 0 };
+	struct text_calls whole = { .search.words_left = INT64_MAX }, part = { 0 };
 	bool knows = state_functions_know_calls(f, &whole, (const uint8_t *)text, size), in_parts = true;
 
 	CHECK(whole.search.is_over);
 	while (!part.search.is_over) {
-		part.search.words = 1;
+		part.search.words_left = 1;
 		in_parts &= state_functions_know_calls(f, &part, (const uint8_t *)text, size);
 	}
 	CHECK_INT(in_parts, knows);

@@ -18,7 +18,7 @@ static void note(void *context, const char *name)
 /* Returns TEXT_ bits. */
 static unsigned at_once(const uint8_t *text, size_t size)
 {
-	struct text_reading reading = { .search.words = INT64_MAX };
+	struct text_reading reading = { .search.words_left = INT64_MAX };
 
 	state_text_read(&reading, text, size, note, names);
 	return reading.said;
@@ -40,7 +40,7 @@ static unsigned read_text(const char *text, size_t size)
 	strcpy(all_names, names);
 	*names = '\0';
 	while (!parts.search.is_over) {
-		parts.search.words = 1;
+		parts.search.words_left = 1;
 		state_text_read(&parts, copy, size, note, names);
 	}
 	CHECK_INT(parts.said, said);
@@ -355,15 +355,15 @@ TEST(cost_of_a_part)
 	};
 
 	for (size_t i = 0; i < sizeof(costs) / sizeof(costs[0]); i++) {
-		struct text_reading r = { .search.words = 100 };
-		struct text_calls calls = { .search.words = 100 };
+		struct text_reading r = { .search.words_left = 100 };
+		struct text_calls calls = { .search.words_left = 100 };
 
 		state_text_read(&r, (const uint8_t *)costs[i].text, strlen(costs[i].text) + 1, note, names);
 		CHECK(r.search.is_over);
-		CHECK_INT(100 - r.search.words, costs[i].costs);
+		CHECK_INT(100 - r.search.words_left, costs[i].costs);
 		CHECK(state_text_calls_known(&calls, (const uint8_t *)"SELECT abs(1), abs(2)", 22, NULL, NULL));
 		CHECK(calls.search.is_over);
-		CHECK_INT(100 - calls.search.words, 10);
+		CHECK_INT(100 - calls.search.words_left, 10);
 	}
 }
 
