@@ -32,7 +32,7 @@ class Scene:
         self.last_words = None
 
     def weir(self, databases=None, kind=Pgweir, **options):
-        """A running pgweir. databases: {name: target}, or one target for p0. kind: see support/instruments.py."""
+        """A running pgweir. databases: {name: target}, or one target for p0. kind: see support/profilers.py."""
         if databases is not None and not isinstance(databases, dict):
             databases = {"p0": databases}
         if self.fakes:

@@ -80,7 +80,7 @@ def table(postgres):
     postgres.execute("DROP TABLE drive", database="p0")
 
 
-def front(scene, postgres, authority, mode, transport, **settings):
+def pooled(scene, postgres, authority, mode, transport, **settings):
     """pgweir, and the environment that tells a program where it is."""
     tls = {}
     if transport == "tls":
@@ -103,7 +103,7 @@ def front(scene, postgres, authority, mode, transport, **settings):
 def test_driver(scene, postgres, authority, table, driver, mode, variant, transport):
     if driver in NEEDS and not (BUILT / NEEDS[driver]).exists():
         pytest.skip("%s: its toolchain is not here" % driver)
-    weir, place = front(scene, postgres, authority, mode, transport, **SETTINGS.get(driver, {}))
+    weir, place = pooled(scene, postgres, authority, mode, transport, **SETTINGS.get(driver, {}))
     environment = dict(os.environ, DRIVER_VARIANT=variant, **place)
     done = subprocess.run(PROGRAMS[driver], env=environment, cwd=weir.directory, text=True, capture_output=True,
                           timeout=PATIENCE, check=False)

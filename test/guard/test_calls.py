@@ -10,7 +10,7 @@ import pytest
 
 from support import lookups
 from support import messages as m
-from support.instruments import Traced
+from support.profilers import Traced
 
 QUERIES = 200
 ONE_QUERY = Counter(epoll_wait=2, recvfrom=2, sendto=2)

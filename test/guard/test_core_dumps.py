@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from support.instruments import fast_binary
+from support.profilers import fast_binary
 from support.pgweir import Pgweir
 from support.wire import LoginRefused
 

@@ -14,7 +14,7 @@ import pytest
 from support import messages as m
 from support.failover import WATCHER, pair
 from support.failover import target as target_of
-from support.instruments import UNDER_VALGRIND, Counted, CountedWhenStill
+from support.profilers import UNDER_VALGRIND, Counted, CountedWhenStill
 from support.mini import serve_mini
 from support.ports import free_port
 from support.until import until

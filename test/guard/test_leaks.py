@@ -5,7 +5,7 @@ that ended in every way.
 import ssl
 
 from support import messages as m
-from support.instruments import fast_binary
+from support.profilers import fast_binary
 from support.pgweir import Pgweir
 from support.rounds import rounds
 from support.wire import Closed, LoginRefused

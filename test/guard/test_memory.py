@@ -7,7 +7,7 @@ A bound is a few per cent above the use of today's code. Lower it with every gai
 import pytest
 
 from support import messages as m
-from support.instruments import Weighed, fast_binary
+from support.profilers import Weighed, fast_binary
 from support.pgweir import Pgweir
 from support.until import until
 

@@ -5,7 +5,7 @@ client could delay all others with a pipeline of a few hundred kilobytes.
 import pytest
 
 from support import messages as m
-from support.instruments import Counted
+from support.profilers import Counted
 
 MESSAGES = 300
 NAMED = "echo '%d'"             # a literal: its meaning hangs on parameters

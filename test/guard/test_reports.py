@@ -5,7 +5,7 @@ with a few hundred kilobytes.
 import pytest
 
 from support import messages as m
-from support.instruments import Counted
+from support.profilers import Counted
 
 REPORTS = 200
 MOST = 20000                    # instructions for one

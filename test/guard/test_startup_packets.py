@@ -5,7 +5,7 @@ as much work with 10 kB as with a TLS handshake, and without taking turns.
 import struct
 
 from support import messages as m
-from support.instruments import Counted
+from support.profilers import Counted
 
 LOGINS = 50
 LONG = [("search_path", "x" * 4900)]

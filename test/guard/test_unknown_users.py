@@ -3,7 +3,7 @@ import pytest
 
 from support import messages as m
 from support import scram
-from support.instruments import Counted
+from support.profilers import Counted
 from support.pgweir import USERS
 
 LOGINS = 100

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support.front import MODES, TRANSPORTS, Front
+from support.pooled_postgres import MODES, TRANSPORTS, PooledPostgres
 from support.postgres import SECRETS, tool
 
 
@@ -35,21 +35,21 @@ def fronts(*modes):
 
 
 @fronts(*MODES)
-def front(request, scene, postgres, authority):
+def pooled(request, scene, postgres, authority):
     """pgweir in each mode, reached over each kind of connection."""
-    return Front(scene, postgres, authority, *request.param)
+    return PooledPostgres(scene, postgres, authority, *request.param)
 
 
 @fronts("session", "transaction")
 def transaction_front(request, scene, postgres, authority):
     """The same in the modes that can carry transactions."""
-    return Front(scene, postgres, authority, *request.param)
+    return PooledPostgres(scene, postgres, authority, *request.param)
 
 
 @fronts("session")
 def session_front(request, scene, postgres, authority):
     """The same in the mode in which a client has a server connection for itself."""
-    return Front(scene, postgres, authority, *request.param)
+    return PooledPostgres(scene, postgres, authority, *request.param)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from support import live
 from support import messages as m
 from support import scram
 from support.postgres import SECRETS
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import LoginRefused
 
@@ -768,7 +768,7 @@ def test_simultaneous_logins_share_a_look_up(start, roles):
             client.send(come_in)
         until(lambda: len([row for row in weir.show("CLIENTS") if row["user"] == "q_scram"]) == 50, "all of them wait")
         lock.rollback()
-        run_together(*[lambda client=client: client.finish_login("q_scram", ROLES["q_scram"]) for client in clients])
+        run_in_threads(*[lambda client=client: client.finish_login("q_scram", ROLES["q_scram"]) for client in clients])
         assert roles.execute("SELECT last_value FROM asked", database="p0") == [(2,)]
     finally:
         lock.close()

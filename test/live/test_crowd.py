@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support import messages as m
-from support.front import Front
+from support.pooled_postgres import PooledPostgres
 from support.live import NEVER, last_words, pid_of
 from support.postgres import SECRETS, tool
 from support.until import DEADLINE, until
@@ -167,14 +167,14 @@ def test_restart_of_the_server_under_pgbench(scene, authority):
     server = scene.postgres()
     subprocess.run([tool("pgbench"), "-i", "-q", "-h", server.host, "-p", str(server.port), "-U", "app", "p0"],
                    check=True, capture_output=True, env=dict(os.environ, PGPASSWORD=SECRETS["app"]))
-    front = Front(scene, server, authority, "transaction", "tcp", server_login_retry=0.1, query_wait_timeout=1)
-    running = subprocess.Popen([tool("pgbench"), "-n", "-c", "8", "-T", "3600"], env=front.environment,
+    pooled = PooledPostgres(scene, server, authority, "transaction", "tcp", server_login_retry=0.1, query_wait_timeout=1)
+    running = subprocess.Popen([tool("pgbench"), "-n", "-c", "8", "-T", "3600"], env=pooled.environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until(lambda: sum(int(row["total_xact_count"]) for row in front.weir.show("STATS")) > 100, "pgbench is at work")
     server.stop(signal.SIGINT)
     assert running.wait(DEADLINE) != 0
     server.start()
-    until(lambda: front.run("pgbench", "-n", "-c", "8", "-t", "20", check=False).returncode == 0, "service is back")
+    until(lambda: pooled.run("pgbench", "-n", "-c", "8", "-t", "20", check=False).returncode == 0, "service is back")
 
 
 def test_terminated_backends_are_replaced(scene, postgres):

@@ -3,12 +3,12 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from support.front import Front
+from support.pooled_postgres import PooledPostgres
 
 
 @pytest.fixture(params=["off", "full"])
-def front(request, scene, postgres, authority):
-    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, session_state=request.param)
+def pooled(request, scene, postgres, authority):
+    return PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, session_state=request.param)
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def insert(connection, way, tenant, extended):
 
 @pytest.mark.parametrize("extended", [False, True], ids=["query", "extended"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_the_same_text_of_two_tenants(front, postgres, tenants, way, extended):
-    with psycopg.connect(autocommit=True, **front.parameters) as one, psycopg.connect(autocommit=True, **front.parameters) as two:
+def test_the_same_text_of_two_tenants(pooled, postgres, tenants, way, extended):
+    with psycopg.connect(autocommit=True, **pooled.parameters) as one, psycopg.connect(autocommit=True, **pooled.parameters) as two:
         insert(two, way, "tn2", extended)
         insert(one, way, "tn1", extended)
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
@@ -73,8 +73,8 @@ def insert_and_commit(connection, tenant):
 
 
 @pytest.mark.parametrize("text", TRANSACTIONS)
-def test_transaction_that_begins_in_the_same_text(front, postgres, tenants, text):
-    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+def test_transaction_that_begins_in_the_same_text(pooled, postgres, tenants, text):
+    with psycopg.connect(autocommit=True, **pooled.parameters) as connection:
         pgconn = connection.pgconn
         for tenant in ("tn2", "tn1"):
             run(connection, pgconn.exec_(text.format(tenant).encode()))
@@ -82,8 +82,8 @@ def test_transaction_that_begins_in_the_same_text(front, postgres, tenants, text
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
-def test_statement_that_was_prepared_before_the_transaction(front, postgres, tenants):
-    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+def test_statement_that_was_prepared_before_the_transaction(pooled, postgres, tenants):
+    with psycopg.connect(autocommit=True, **pooled.parameters) as connection:
         pgconn = connection.pgconn
         run(connection, pgconn.prepare(b"begin", b"BEGIN"))
         for tenant in ("tn2", "tn1"):
@@ -94,8 +94,8 @@ def test_statement_that_was_prepared_before_the_transaction(front, postgres, ten
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
-def test_one_client_in_one_transaction(front, postgres, tenants):
-    with psycopg.connect(autocommit=True, **front.parameters) as connection:
+def test_one_client_in_one_transaction(pooled, postgres, tenants):
+    with psycopg.connect(autocommit=True, **pooled.parameters) as connection:
         pgconn = connection.pgconn
         run(connection, pgconn.exec_(b"BEGIN"))
         for tenant in (b"tn2", b"tn1"):
@@ -106,9 +106,9 @@ def test_one_client_in_one_transaction(front, postgres, tenants):
     assert postgres.execute("SELECT v::text FROM tn1.tnt", database="p0") == [("2024-01-02 03:04:05",)]
 
 
-def test_earlier_statement_changes_the_meaning(front, postgres, tenants):
+def test_earlier_statement_changes_the_meaning(pooled, postgres, tenants):
     """A statement prepared under the client's own search_path has that meaning again after the transaction."""
-    with psycopg.connect(autocommit=True, **front.parameters) as connection, psycopg.connect(autocommit=True, **front.parameters) as other:
+    with psycopg.connect(autocommit=True, **pooled.parameters) as connection, psycopg.connect(autocommit=True, **pooled.parameters) as other:
         for client, name in ((connection, b"a"), (other, b"b")):
             run(client, client.pgconn.prepare(name, b"SELECT current_schema()::text"))
         assert run(connection, connection.pgconn.exec_prepared(b"a", [])).get_value(0, 0) == b"public"
@@ -125,9 +125,9 @@ HARMLESS = ["SET LOCAL app.tenant = '7'", "SELECT set_config('request.jwt.claims
 
 @pytest.mark.parametrize("extended", [False, True], ids=["query", "extended"])
 @pytest.mark.parametrize("text", HARMLESS)
-def test_commands_that_change_no_meaning(front, text, extended):
+def test_commands_that_change_no_meaning(pooled, text, extended):
     """The server gets one Parse for all clients."""
-    connections = [psycopg.connect(autocommit=True, **front.parameters) for _ in range(3)]
+    connections = [psycopg.connect(autocommit=True, **pooled.parameters) for _ in range(3)]
     for n, connection in enumerate(connections):
         pgconn = connection.pgconn
         run(connection, pgconn.exec_(b"BEGIN"))

@@ -7,34 +7,34 @@ from support.live import LONG
 from support.until import DEADLINE, until
 
 
-def connect2(front):
-    connection = psycopg2.connect(**front.parameters)
-    connection.autocommit = not front.may_have_transactions
+def connect2(pooled):
+    connection = psycopg2.connect(**pooled.parameters)
+    connection.autocommit = not pooled.may_have_transactions
     return connection
 
 
-def connect3(front, **options):
+def connect3(pooled, **options):
     """Statements prepared by name need the session."""
-    if not front.may_have_sessions:
+    if not pooled.may_have_sessions:
         options["prepare_threshold"] = None
-    return psycopg.connect(autocommit=not front.may_have_transactions, **front.parameters, **options)
+    return psycopg.connect(autocommit=not pooled.may_have_transactions, **pooled.parameters, **options)
 
 
 @pytest.fixture
-def table(front, postgres):
+def table(pooled, postgres):
     """An empty table with a key for this mode and transport."""
-    name = "t_%s_%s" % (front.mode, front.transport)
+    name = "t_%s_%s" % (pooled.mode, pooled.transport)
     postgres.execute("CREATE TABLE %s (n int PRIMARY KEY, t text); ALTER TABLE %s OWNER TO app" % (name, name),
                      database="p0")
     yield name
-    front.weir.stop()
+    pooled.weir.stop()
     postgres.execute("DROP TABLE " + name, database="p0")
 
 
 # --- psycopg2
 
-def test_psycopg2(front, table):
-    connection = connect2(front)
+def test_psycopg2(pooled, table):
+    connection = connect2(pooled)
     with connection.cursor() as cursor:
         cursor.execute("SELECT %s::int + 1, %s", (41, "it's"))
         assert cursor.fetchone() == (42, "it's")
@@ -43,7 +43,7 @@ def test_psycopg2(front, table):
             cursor.execute("INSERT INTO %s VALUES (1, '')" % table)
         connection.rollback()
         cursor.execute("SELECT count(*) FROM " + table)
-        assert cursor.fetchone() == (0 if front.may_have_transactions else 50,)
+        assert cursor.fetchone() == (0 if pooled.may_have_transactions else 50,)
     connection.close()
 
 
@@ -86,8 +86,8 @@ def test_psycopg3_knows_its_own_notifications(session_front):
     speaks.close()
 
 
-def test_psycopg3(front, table):
-    with connect3(front) as connection:
+def test_psycopg3(pooled, table):
+    with connect3(pooled) as connection:
         for n in range(12):
             connection.execute("INSERT INTO %s VALUES (%%s, %%s)" % table, (n, "row %d" % n))
         counted = connection.execute("SELECT count(*), max(t) FROM %s WHERE n < %%s" % table, (10,), binary=True)
@@ -98,12 +98,12 @@ def test_psycopg3(front, table):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_psycopg3_transactions(front, table):
-    with connect3(front) as connection:
-        if not front.may_have_transactions:
+def test_psycopg3_transactions(pooled, table):
+    with connect3(pooled) as connection:
+        if not pooled.may_have_transactions:
             with pytest.raises(psycopg.Error):
                 connection.execute("BEGIN")
-            front.weir.wait_log("closing because: transaction blocks not allowed in statement pooling mode")
+            pooled.weir.wait_log("closing because: transaction blocks not allowed in statement pooling mode")
             return
         with connection.transaction():
             connection.execute("INSERT INTO %s VALUES (1, 'kept')" % table)
@@ -120,8 +120,8 @@ def test_psycopg3_prepared_statements_in_a_session(session_front):
             assert connection.execute("SELECT %s + %d" % ("%s::int", n % 50), (1,)).fetchone() == (1 + n % 50,)
 
 
-def test_psycopg3_pipeline(front, table):
-    with connect3(front) as connection:
+def test_psycopg3_pipeline(pooled, table):
+    with connect3(pooled) as connection:
         with connection.pipeline(), connection.cursor() as cursor:
             for n in range(100):
                 cursor.execute("INSERT INTO %s VALUES (%%s, %%s)" % table, (n, str(n)))
@@ -130,8 +130,8 @@ def test_psycopg3_pipeline(front, table):
         assert connection.execute("SELECT count(*), sum(n) FROM " + table).fetchone() == (100, 4950)
 
 
-def test_psycopg3_pipeline_with_syncs_and_an_error(front, table):
-    with connect3(front) as connection:
+def test_psycopg3_pipeline_with_syncs_and_an_error(pooled, table):
+    with connect3(pooled) as connection:
         with pytest.raises(psycopg.errors.UniqueViolation):
             with connection.pipeline() as pipeline:
                 connection.execute("INSERT INTO %s VALUES (1, 'first')" % table)
@@ -141,20 +141,20 @@ def test_psycopg3_pipeline_with_syncs_and_an_error(front, table):
                 pipeline.sync()
         connection.rollback()
         rows = connection.execute("SELECT n, t FROM " + table).fetchall()
-        assert rows == ([] if front.may_have_transactions else [(1, "first")])
+        assert rows == ([] if pooled.may_have_transactions else [(1, "first")])
 
 
-def test_psycopg3_deep_pipeline(front):
+def test_psycopg3_deep_pipeline(pooled):
     """More requests on their way than any buffer holds, each with an answer of 10 kB."""
-    with connect3(front) as connection:
+    with connect3(pooled) as connection:
         with connection.pipeline():
             results = [connection.execute("SELECT %s::int, repeat('x', 10000)", (n,)) for n in range(2000)]
             assert [result.fetchone()[0] for result in results] == list(range(2000))
 
 
-def test_copy_in_and_out(front, table):
+def test_copy_in_and_out(pooled, table):
     lines = ["%d\t%s\n" % (n, "x" * (n % 300)) for n in range(20000)]
-    with connect3(front) as connection:
+    with connect3(pooled) as connection:
         with connection.cursor().copy("COPY %s FROM STDIN" % table) as copy:
             for line in lines:
                 copy.write(line)
@@ -164,8 +164,8 @@ def test_copy_in_and_out(front, table):
     assert got.decode() == "".join(lines)
 
 
-def test_copy_that_fails_at_the_server(front, table):
-    with connect3(front) as connection:
+def test_copy_that_fails_at_the_server(pooled, table):
+    with connect3(pooled) as connection:
         connection.execute("INSERT INTO %s VALUES (5, 'there')" % table)
         connection.commit()
         with pytest.raises(psycopg.errors.UniqueViolation):
@@ -176,8 +176,8 @@ def test_copy_that_fails_at_the_server(front, table):
         assert connection.execute("SELECT count(*) FROM " + table).fetchone() == (1,)
 
 
-def test_copy_that_the_client_gives_up(front, table):
-    with connect3(front) as connection:
+def test_copy_that_the_client_gives_up(pooled, table):
+    with connect3(pooled) as connection:
         with pytest.raises(KeyError):
             with connection.cursor().copy("COPY %s FROM STDIN" % table) as copy:
                 copy.write("1\tone\n")
@@ -186,18 +186,18 @@ def test_copy_that_the_client_gives_up(front, table):
         assert connection.execute("SELECT count(*) FROM " + table).fetchone() == (0,)
 
 
-def test_copy_out_that_the_client_leaves(front):
+def test_copy_out_that_the_client_leaves(pooled):
     """The server is in the middle of it: it cannot be lent to another client."""
-    connection = connect3(front)
+    connection = connect3(pooled)
     with connection.cursor().copy("COPY (SELECT repeat('x', 1000) FROM generate_series(1, 100000)) TO STDOUT") as copy:
         assert copy.read()
         connection.pgconn.finish()
-    with connect3(front) as other:
+    with connect3(pooled) as other:
         assert other.execute("SELECT 42").fetchone() == (42,)
 
 
-def test_cancel(front):
-    with connect3(front) as connection:
+def test_cancel(pooled):
+    with connect3(pooled) as connection:
         notices, raw = [], connection.pgconn
         connection.add_notice_handler(notices.append)
         raw.send_query(LONG.encode())
@@ -210,7 +210,7 @@ def test_cancel(front):
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_binary_values(front):
+def test_binary_values(pooled):
     data = bytes(range(256)) * 5000
-    with connect3(front) as connection:
+    with connect3(pooled) as connection:
         assert connection.execute("SELECT %b::bytea", (data,), binary=True).fetchone() == (data,)

@@ -10,12 +10,12 @@ import pytest
 from psycopg import pq
 
 from support import messages as m
-from support.front import Front
+from support.pooled_postgres import PooledPostgres
 from support.prepared import SHARED
 from support.rounds import IS_FULL, rounds
 from support.scenes import transactions
 from support.takeover import Replaced
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 
 # the servers of the pool, and the statements that each of them keeps
@@ -26,12 +26,12 @@ POOLS = [(size, cache) for size in (1, 2, 3) for cache in (1, 200)] if IS_FULL e
 def pool(request, scene, postgres, authority):
     """pgweir with this many servers, which keep this many statements."""
     size, cache = request.param
-    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=size, max_prepared_statements=cache)
+    return PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=size, max_prepared_statements=cache)
 
 
 @pytest.fixture
 def single(scene, postgres, authority):
-    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1)
+    return PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=1)
 
 
 @pytest.fixture
@@ -43,27 +43,27 @@ def numbers(postgres):
     postgres.execute("DROP TABLE IF EXISTS numbers", database="p0")
 
 
-def connect3(front, threshold=0, **options):
-    connection = psycopg.connect(prepare_threshold=threshold, **{"autocommit": True, **front.parameters, **options})
+def connect3(pooled, threshold=0, **options):
+    connection = psycopg.connect(prepare_threshold=threshold, **{"autocommit": True, **pooled.parameters, **options})
     return connection
 
 
-def asyncpg_parameters(front):
-    given = front.parameters
+def asyncpg_parameters(pooled):
+    given = pooled.parameters
     return dict(host=given["host"], port=given["port"], user=given["user"], password=given["password"],
                 database=given["dbname"], ssl=False)
 
 
-def connect8000(front, module=pg8000.native):
-    given = front.parameters
+def connect8000(pooled, module=pg8000.native):
+    given = pooled.parameters
     make = module.Connection if module is pg8000.native else module.connect
     return make(given["user"], host=given["host"], port=given["port"], database=given["dbname"], password=given["password"])
 
 
-def end_all_servers(front, postgres):
+def end_all_servers(pooled, postgres):
     """PostgreSQL ends its side of every idle connection, and pgweir has noticed."""
     postgres.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'p0' AND usename = 'app'")
-    until(lambda: not front.weir.show("SERVERS"), "no server is left")
+    until(lambda: not pooled.weir.show("SERVERS"), "no server is left")
 
 
 def held(postgres_or_weir_connection):
@@ -75,9 +75,9 @@ def held(postgres_or_weir_connection):
 class Reconnecting:
     """Until the block ends, all servers are replaced after every few queries."""
 
-    def __init__(self, front):
-        self._weir = front.weir
-        self._database = front.database
+    def __init__(self, pooled):
+        self._weir = pooled.weir
+        self._database = pooled.database
         self._over = threading.Event()
         self._fault = None
         self._thread = threading.Thread(target=self._run)
@@ -117,27 +117,27 @@ def questions(person, count):
         yield "SELECT pg_typeof(%s)::text", (1 if n % 2 else 1.5,), "smallint" if n % 2 else "double precision"
 
 
-def ask_all(front, person, threshold, count=20):
-    with connect3(front, threshold) as connection:
+def ask_all(pooled, person, threshold, count=20):
+    with connect3(pooled, threshold) as connection:
         for sql, values, answer in questions(person, count):
             assert connection.execute(sql, values).fetchone() == (answer,), (sql, values)
 
 
 @pytest.mark.parametrize("threshold", [0, 1])
 def test_psycopg(pool, threshold):
-    run_together(*(lambda person=person: ask_all(pool, person, threshold) for person in range(4)))
+    run_in_threads(*(lambda person=person: ask_all(pool, person, threshold) for person in range(4)))
 
 
 def test_psycopg_while_servers_are_replaced(pool):
     """Every server goes when it is released next."""
     with Reconnecting(pool):
-        run_together(*(lambda person=person: ask_all(pool, person, 0) for person in range(4)))
+        run_in_threads(*(lambda person=person: ask_all(pool, person, 0) for person in range(4)))
 
 
 def test_psycopg_with_servers_that_live_shortly(scene, postgres, authority):
-    front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, server_lifetime=0.01)
-    run_together(*(lambda person=person: ask_all(front, person, 0, 60) for person in range(3)))
-    front.weir.wait_log("new connection to server", 5)
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, server_lifetime=0.01)
+    run_in_threads(*(lambda person=person: ask_all(pooled, person, 0, 60) for person in range(3)))
+    pooled.weir.wait_log("new connection to server", 5)
 
 
 def test_psycopg_after_the_servers_were_killed(pool, postgres):
@@ -161,7 +161,7 @@ def test_psycopg_transactions(pool, numbers):
                     assert connection.execute("SELECT count(*) FROM %s WHERE n = %%s" % numbers, (1000 + person,)).fetchone() == (
                         n + 1,)
 
-    run_together(*(lambda person=person: work(person) for person in range(3)))
+    run_in_threads(*(lambda person=person: work(person) for person in range(3)))
 
 
 def test_psycopg_forgets_old_statements(pool):
@@ -183,7 +183,7 @@ def test_psycopg_pipeline(pool, numbers):
                     for result, (_, _, answer) in zip(results, list(questions(person, 6)) * 2):
                         assert result.fetchone() == (answer,), turn
 
-    run_together(*(lambda person=person: work(person) for person in range(3)))
+    run_in_threads(*(lambda person=person: work(person) for person in range(3)))
 
 
 @pytest.mark.parametrize("place", range(6))
@@ -326,8 +326,8 @@ def test_type_recreated_in_a_function(scene, postgres):
 
 
 def test_statements_per_server_are_limited(scene, postgres, authority):
-    front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, max_prepared_statements=7)
-    with connect3(front) as connection:
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=1, max_prepared_statements=7)
+    with connect3(pooled) as connection:
         for n in range(50):
             connection.execute("SELECT %%s::int + %d" % n, (n,))
         names = held(connection)
@@ -336,7 +336,7 @@ def test_statements_per_server_are_limited(scene, postgres, authority):
 
 # --- libpq
 
-def pq_connect(front):
+def pq_connect(pooled):
     text = " ".join("%s=%s" % item for item in front.parameters.items())
     connection = pq.PGconn.connect(text.encode())
     assert connection.status == pq.ConnStatus.OK, connection.error_message
@@ -513,7 +513,7 @@ def test_pg8000(pool, numbers):
         assert connection.run("SELECT count(*) FROM numbers WHERE n = :n", n=4000 + person) == [[0]]
         connection.close()
 
-    run_together(*(lambda person=person: work(person) for person in range(3)))
+    run_in_threads(*(lambda person=person: work(person) for person in range(3)))
 
 
 def test_pg8000_dbapi(pool, numbers):
@@ -534,9 +534,9 @@ def test_pg8000_dbapi(pool, numbers):
 @pytest.mark.parametrize("script", ["select-only", "simple-update", "tpcb-like"])
 @pytest.mark.parametrize("size", (1, 2, 3))
 def test_pgbench(scene, postgres, authority, bench, size, script):
-    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=size,
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=size,
                   max_prepared_statements=3 if size == 2 else 200)
-    done = front.run("pgbench", "-M", "prepared", "-n", "-b", script, "-c", "6", "-j", "6", "-t", "100")
+    done = pooled.run("pgbench", "-M", "prepared", "-n", "-b", script, "-c", "6", "-j", "6", "-t", "100")
     assert "600/600" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
 
 
@@ -546,16 +546,16 @@ def test_pgbench_pipelines(scene, postgres, authority, bench, directory):
         f.write("\\set a random(1, 1000)\n\\startpipeline\nBEGIN;\nSELECT abalance FROM pgbench_accounts WHERE aid = :a;\n"
                 "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :a;\nCOMMIT;\nSELECT 1;\n\\endpipeline\n"
                 "SELECT :a;\n")
-    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2,
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2,
                   max_prepared_statements=2)
-    done = front.run("pgbench", "-M", "prepared", "-n", "-f", path, "-c", "4", "-j", "4", "-t", "100")
+    done = pooled.run("pgbench", "-M", "prepared", "-n", "-f", path, "-c", "4", "-j", "4", "-t", "100")
     assert "400/400" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
 
 
 def test_pgbench_while_servers_are_replaced(scene, postgres, authority, bench):
-    front = Front(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2)
-    with Reconnecting(front):
-        done = front.run("pgbench", "-M", "prepared", "-n", "-S", "-c", "4", "-j", "4", "-t", "300")
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", database=bench, default_pool_size=2)
+    with Reconnecting(pooled):
+        done = pooled.run("pgbench", "-M", "prepared", "-n", "-S", "-c", "4", "-j", "4", "-t", "300")
     assert "1200/1200" in done.stdout and "aborted" not in done.stderr, done.stdout + done.stderr
 
 

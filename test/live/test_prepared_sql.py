@@ -8,7 +8,7 @@ import pytest
 from psycopg import pq
 
 from support import messages as m
-from support.front import Front
+from support.pooled_postgres import PooledPostgres
 from support.postgres import major_version
 from support.takeover import Replaced
 from support.until import until
@@ -18,8 +18,8 @@ OK, ROWS, FAILED = pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK, pq.ExecSta
 
 
 @pytest.fixture(params=["off", "full"])
-def front(request, scene, postgres, authority):
-    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, session_state=request.param)
+def pooled(request, scene, postgres, authority):
+    return PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, session_state=request.param)
 
 
 @pytest.fixture
@@ -75,37 +75,37 @@ GONE = ("26000", 'prepared statement "s1" does not exist')
 SPELLINGS = ["DEALLOCATE s1", "deallocate prepare S1;", "/* a /* b */ */ DEALLOCATE -- c\n \"s1\" ; "]
 
 
-def both(front, postgres, script):
+def both(pooled, postgres, script):
     """Returns the results of a script directly, and through pgweir, with another client between."""
     seen = []
-    direct = {**front.parameters, "host": postgres.host, "port": postgres.port}
-    for parameters in (direct, front.parameters):
+    direct = {**pooled.parameters, "host": postgres.host, "port": postgres.port}
+    for parameters in (direct, pooled.parameters):
         with Session(parameters) as session, Session(parameters) as other:
             seen.append(script(session, other))
     return seen
 
 
-def same(front, postgres, script):
-    direct, ours = both(front, postgres, script)
+def same(pooled, postgres, script):
+    direct, ours = both(pooled, postgres, script)
     assert ours == direct
     return ours
 
 
 @pytest.mark.parametrize("text", SPELLINGS)
 @pytest.mark.parametrize("how", ["query", "parse"])
-def test_deallocate(front, postgres, text, how):
+def test_deallocate(pooled, postgres, text, how):
     def script(session, other):
         session.prepare("s1", "SELECT 1")
         other.prepare("s1", "SELECT 1")
         return [getattr(session, how)(text), session.run("s1"), session.prepare("s1", "SELECT 2"), session.run("s1"),
                 getattr(session, how)(text), getattr(session, how)(text), other.run("s1")]
 
-    seen = same(front, postgres, script)
+    seen = same(pooled, postgres, script)
     assert seen[0] == ("DEALLOCATE", []) and seen[1] == GONE and seen[3] == ("SELECT 1", [(b"2",)]) and seen[5] == GONE
 
 
 @pytest.mark.parametrize("how", ["query", "parse"])
-def test_in_a_transaction(front, postgres, table, how):
+def test_in_a_transaction(pooled, postgres, table, how):
     def script(session, other):
         session.query("TRUNCATE kept")
         session.query("BEGIN")
@@ -113,11 +113,11 @@ def test_in_a_transaction(front, postgres, table, how):
         seen = [session.run("s1", b"1"), getattr(session, how)("DEALLOCATE s1"), session.query("COMMIT")]
         return seen + [other.query("SELECT * FROM kept")]
 
-    assert same(front, postgres, script)[-1] == ("SELECT 1", [(b"1",)])
+    assert same(pooled, postgres, script)[-1] == ("SELECT 1", [(b"1",)])
 
 
 @pytest.mark.parametrize("how", ["query", "parse"])
-def test_in_a_failed_transaction(front, postgres, how):
+def test_in_a_failed_transaction(pooled, postgres, how):
     def script(session, _other):
         session.prepare("s1", "SELECT 1")
         session.query("BEGIN")
@@ -125,12 +125,12 @@ def test_in_a_failed_transaction(front, postgres, how):
         seen = [getattr(session, how)("DEALLOCATE s1"), getattr(session, how)("EXECUTE s1")]
         return seen + [session.query("ROLLBACK"), session.run("s1")]
 
-    seen = same(front, postgres, script)
+    seen = same(pooled, postgres, script)
     assert seen[0][0] == seen[1][0] == "25P02" and seen[3] == ("SELECT 1", [(b"1",)])
 
 
 @pytest.mark.parametrize("how", ["query", "parse"])
-def test_execute(front, postgres, how):
+def test_execute(pooled, postgres, how):
     def script(session, other):
         ask = getattr(session, how)
         session.prepare("s1", "SELECT $1::int + 1 AS n")
@@ -140,11 +140,11 @@ def test_execute(front, postgres, how):
         other.query("COMMIT")
         return seen
 
-    seen = same(front, postgres, script)
+    seen = same(pooled, postgres, script)
     assert seen[0] == ("SELECT 1", [(b"42",)]) and seen[3][0] == "42601" and '"s1"' in seen[3][1]
 
 
-def test_several_in_one_text(front, postgres):
+def test_several_in_one_text(pooled, postgres):
     def script(session, other):
         session.prepare("s1", "SELECT 1")
         session.prepare("s2", "SELECT $1::text")
@@ -154,10 +154,10 @@ def test_several_in_one_text(front, postgres):
         seen += session.texts("PREPARE s3 AS SELECT 3; EXECUTE s3; DEALLOCATE s3; EXECUTE s3")
         return seen + [session.run("s1"), session.run("s2", b"d"), session.prepare("s2", "SELECT 5"), session.run("s2")]
 
-    same(front, postgres, script)
+    same(pooled, postgres, script)
 
 
-def test_parsed_with_a_name(front, postgres):
+def test_parsed_with_a_name(pooled, postgres):
     """The text of a statement refers to another, which may be redefined before its next use, on another server."""
     def script(session, other):
         seen = []
@@ -168,7 +168,7 @@ def test_parsed_with_a_name(front, postgres):
         other.query("COMMIT")
         return seen + [session.run("e"), session.run("d"), session.run("s1")]
 
-    seen = same(front, postgres, script)
+    seen = same(pooled, postgres, script)
     assert seen[1][1] == [(b"first",)] and seen[8][1] == [(b"second",)] and seen[10] == GONE
 
 
@@ -181,13 +181,13 @@ def reports(client, text):
 
 
 @pytest.mark.parametrize("name, value", REPORTED)
-def test_parameters_that_a_failed_parse_rolls_back(front, postgres, table, name, value):
+def test_parameters_that_a_failed_parse_rolls_back(pooled, postgres, table, name, value):
     """The second server does not have s1: pgweir parses s1 ahead of EXECUTE. The Parse fails, and the server reports the old value after it."""
     if name == "search_path" and major_version() < 18:
         pytest.skip("PostgreSQL before 18 does not report search_path")
     setting = "SET %s = %s" % (name, value if name == "search_path" else "'%s'" % value)
     seen = []
-    for connect in (lambda: Client(postgres.port), front.weir.connect):
+    for connect in (lambda: Client(postgres.port), pooled.weir.connect):
         client, other = connect(), connect()
         for one in (client, other):
             one.login(user="app", database="p0", password="app-secret")
@@ -203,14 +203,14 @@ def test_parameters_that_a_failed_parse_rolls_back(front, postgres, table, name,
     assert direct[0][1] == [(name, value)] and direct[0][3] == [(name, direct[1])]
 
 
-def test_a_pipeline(front, postgres):
+def test_a_pipeline(pooled, postgres):
     def script(session, _other):
         with session.connection.pipeline():
             cursors = [session.connection.execute(text, prepare=prepare) for text, prepare in
                        (("SELECT 1", True), ("DEALLOCATE _pg3_0", False), ("SELECT 2", False))]
         return [cursor.statusmessage for cursor in cursors]
 
-    assert same(front, postgres, script) == ["SELECT 1", "DEALLOCATE", "SELECT 1"]
+    assert same(pooled, postgres, script) == ["SELECT 1", "DEALLOCATE", "SELECT 1"]
 
 
 def test_online_restart(scene, postgres):
@@ -231,9 +231,9 @@ def test_online_restart(scene, postgres):
     assert client.result().value == "2"
 
 
-def test_psycopg(front):
+def test_psycopg(pooled):
     """With a small cache psycopg deallocates statements itself."""
-    with psycopg.connect(prepare_threshold=0, autocommit=True, **front.parameters) as connection:
+    with psycopg.connect(prepare_threshold=0, autocommit=True, **pooled.parameters) as connection:
         connection.prepared_max = 2
         for n in range(30):
             assert connection.execute(f"SELECT %s::int + {n % 5}", (n,)).fetchone() == (n + n % 5,)
@@ -273,25 +273,25 @@ $d->disconnect;
 """
 
 
-def of_words(front, separator):
-    given = front.parameters
+def of_words(pooled, separator):
+    given = pooled.parameters
     return separator.join(f"{key}={given[key]}" for key in ("host", "port", "user", "password", "dbname"))
 
 
 @pytest.mark.parametrize("program, script, prefix", [("php", PDO, "pgsql:"), ("perl", DBD, "")], ids=["PDO", "DBD::Pg"])
-def test_drivers(front, postgres, table, tmp_path, program, script, prefix):
+def test_drivers(pooled, postgres, table, tmp_path, program, script, prefix):
     if not shutil.which(program):
         pytest.fail(f"{program} is not installed")
     file = tmp_path / "script"
     file.write_text(script)
-    done = subprocess.run([program, str(file), prefix + of_words(front, ";")], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, str(file), prefix + of_words(pooled, ";")], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "6", "")
     assert postgres.execute("SELECT count(*) FROM kept", database="p0") == [(3,)]
 
 
-def test_postgres_fdw(front, postgres, table):
+def test_postgres_fdw(pooled, postgres, table):
     """Another PostgreSQL is the client."""
-    given = front.parameters
+    given = pooled.parameters
     try:
         postgres.execute("CREATE EXTENSION postgres_fdw", database="postgres")
     except psycopg2.errors.UndefinedFile as why:        # PostgreSQL 18 from PyPI brings a library that lacks a symbol of libpq

@@ -10,7 +10,7 @@ import pytest
 from support import messages as m
 from support.live import ask_long, pid_of
 from support.postgres import SECRETS, major_version
-from support.together import run_together
+from support.threads import run_in_threads
 
 
 def test_this_libpq_is_new_enough():
@@ -60,7 +60,7 @@ def test_cancel_by_libpq(scene, postgres, authority, version, server_version, ne
             assert said.wait(20)
             connection.cancel_safe(timeout=20)
 
-        run_together(run, cancel)
+        run_in_threads(run, cancel)
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 

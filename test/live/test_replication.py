@@ -10,7 +10,7 @@ import psycopg2.extras
 import pytest
 
 from support import messages as m
-from support.front import MODES
+from support.pooled_postgres import MODES
 from support.live import SOON, ask, ended_with, pid_of
 from support.ports import free_port
 from support.postgres import SECRETS, Postgres, tool

@@ -9,12 +9,12 @@ import pytest
 
 from support import messages as m
 from support.bank import Bank
-from support.complaints import Complaints
+from support.client_errors import ClientErrors
 from support.live import NEVER, hold, let_go, pid_of
 from support.postgres import tool
 from support.takeover import Replaced
-from support.tellers import Asynchronous, Pipelined, Plain, Porter, Prepared, Visitor, hire
-from support.together import run_together
+from support.bank_clients import Asynchronous, Pipelined, Plain, Porter, Prepared, Visitor, bank_clients
+from support.threads import run_in_threads
 from support.until import DEADLINE, until
 
 TIMES = 5
@@ -41,8 +41,8 @@ def accounts(postgres):
 @pytest.mark.parametrize("mode, tls", [("transaction", "disable"), ("session", "disable"), ("transaction", "require")])
 def test_five_times_in_a_row_under_drivers(scene, postgres, mode, tls):
     weir = replaced(scene, postgres, pool_mode=mode, server_tls_sslmode=tls, default_pool_size=4 if mode == "transaction" else 20)
-    bank, complaints = Bank(postgres), Complaints()
-    crew = hire([Plain, Plain, Prepared, Prepared, Pipelined, Asynchronous, Visitor, Porter], bank, weir, complaints, random.Random(mode + tls))
+    bank, client_errors = Bank(postgres), ClientErrors()
+    crew = bank_clients([Plain, Plain, Prepared, Prepared, Pipelined, Asynchronous, Visitor, Porter], bank, weir, client_errors, random.Random(mode + tls))
 
     def administrate():
         try:
@@ -52,12 +52,12 @@ def test_five_times_in_a_row_under_drivers(scene, postgres, mode, tls):
         finally:
             bank.over.set()
 
-    run_together(administrate, *(teller.run for teller in crew))
+    run_in_threads(administrate, *(bank_client.run for bank_client in crew))
     for predecessor in weir.predecessors:
         gone(predecessor)
     bank.audit()
     bank.close()
-    assert not complaints.counts
+    assert not client_errors.counts
 
 
 def transactions(weir, database):
@@ -196,4 +196,4 @@ def test_show_fds_while_everything_moves(scene, postgres):
         finally:
             over.set()
 
-    run_together(look, come_and_go, come_and_go, come_and_go)
+    run_in_threads(look, come_and_go, come_and_go, come_and_go)

@@ -6,14 +6,14 @@ import pytest
 from psycopg import pq
 
 from support import messages as m
-from support.front import Front
+from support.pooled_postgres import PooledPostgres
 
 CHANGES = [("int", "real"), ("real", "int"), ("date", "timestamp"), ("int", "bigint"), ("text", "bytea"), ("varchar(5)", "varchar(9)")]
 
 
 @pytest.fixture(params=["off", "full"])
-def front(request, scene, postgres, authority):
-    return Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, session_state=request.param)
+def pooled(request, scene, postgres, authority):
+    return PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=2, session_state=request.param)
 
 
 def code(result):
@@ -22,9 +22,9 @@ def code(result):
 
 @pytest.mark.parametrize("through", [True, False], ids=["through pgweir", "directly"])
 @pytest.mark.parametrize("old, new", CHANGES)
-def test_another_result(front, postgres, old, new, through):
+def test_another_result(pooled, postgres, old, new, through):
     postgres.execute(f"DROP TABLE IF EXISTS mz; CREATE TABLE mz (v {old}); ALTER TABLE mz OWNER TO app", database="p0")
-    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    one, other = (psycopg.connect(autocommit=True, **pooled.parameters) for _ in range(2))
     pgconn = one.pgconn
     pgconn.prepare(b"s1", b"SELECT v FROM mz")
     assert pgconn.describe_prepared(b"s1").ftype(0) > 0
@@ -32,7 +32,7 @@ def test_another_result(front, postgres, old, new, through):
     other.execute("SELECT 1", prepare=False)
     change = f"ALTER TABLE mz ALTER v TYPE {new} USING v::text::{new}"
     if through:
-        with psycopg.connect(autocommit=True, **front.parameters) as third:
+        with psycopg.connect(autocommit=True, **pooled.parameters) as third:
             third.execute(change)
     else:
         postgres.execute(change, database="p0")
@@ -47,10 +47,10 @@ def test_another_result(front, postgres, old, new, through):
     other.close()
 
 
-def test_the_server_that_has_it_not(front, postgres):
+def test_the_server_that_has_it_not(pooled, postgres):
     """The first server is busy: the statement goes to one that has to parse it."""
     postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); INSERT INTO mz VALUES (7); ALTER TABLE mz OWNER TO app", database="p0")
-    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    one, other = (psycopg.connect(autocommit=True, **pooled.parameters) for _ in range(2))
     pgconn = one.pgconn
     pgconn.prepare(b"s1", b"SELECT v FROM mz")
     pgconn.describe_prepared(b"s1")
@@ -65,10 +65,10 @@ def test_the_server_that_has_it_not(front, postgres):
 
 
 @pytest.mark.parametrize("through", [True, False], ids=["through pgweir", "directly"])
-def test_a_client_that_describes_its_first_portal_only(front, postgres, through):
+def test_a_client_that_describes_its_first_portal_only(pooled, postgres, through):
     """As pgjdbc: it keeps the types for later executions."""
     postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); INSERT INTO mz VALUES (7); ALTER TABLE mz OWNER TO app", database="p0")
-    client, other = front.weir.client(), front.weir.client()
+    client, other = pooled.weir.client(), pooled.weir.client()
     client.send(m.parse("SELECT v FROM mz", "s1") + m.bind("s1") + m.describe("P") + m.execute() + m.sync())
     assert client.result().types == "12TDCZ"
     if through:
@@ -84,10 +84,10 @@ def test_a_client_that_describes_its_first_portal_only(front, postgres, through)
     other.quit()
 
 
-def test_the_same_types(front, postgres):
+def test_the_same_types(pooled, postgres):
     """An ALTER of something else costs no error."""
     postgres.execute("DROP TABLE IF EXISTS mz; CREATE TABLE mz (v int); ALTER TABLE mz OWNER TO app", database="p0")
-    one, other = (psycopg.connect(autocommit=True, **front.parameters) for _ in range(2))
+    one, other = (psycopg.connect(autocommit=True, **pooled.parameters) for _ in range(2))
     one.pgconn.prepare(b"s1", b"SELECT v FROM mz WHERE v = $1")
     one.pgconn.describe_prepared(b"s1")
     other.execute("ALTER TABLE mz ADD w int", prepare=False)

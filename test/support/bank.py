@@ -1,7 +1,7 @@
 """
 A bank whose books must be correct, whatever happens to the servers, the pooler and the clients.
 
-Every transfer has its own number, drawn here and written into the journal by the transaction that moves the money. The bank records the teller's
+Every transfer has its own number, drawn here and written into the journal by the transaction that moves the money. The bank records the client's
 knowledge of each transfer, so that the audit can check: an acknowledged commit is present, none is present twice, a transfer that cannot have been
 committed is absent, and the balances match the journal. The tables have no constraint against a second row: the audit is to find duplicates, not
 prevent them.
@@ -20,8 +20,8 @@ TABLES = """
 DROP TABLE IF EXISTS accounts, journal, parcels;
 CREATE TABLE accounts AS SELECT n::int AS id, 0::bigint AS balance FROM generate_series(1, %d) n;
 ALTER TABLE accounts ADD PRIMARY KEY (id);
-CREATE TABLE journal (number bigint, teller text, source int, target int, amount bigint);
-CREATE TABLE parcels (number bigint, teller text, piece int);
+CREATE TABLE journal (number bigint, bank_client text, source int, target int, amount bigint);
+CREATE TABLE parcels (number bigint, bank_client text, piece int);
 ALTER TABLE accounts OWNER TO app;
 ALTER TABLE journal OWNER TO app;
 ALTER TABLE parcels OWNER TO app
@@ -29,8 +29,8 @@ ALTER TABLE parcels OWNER TO app
 
 # The statements, with the parameters in order, each used once. The tag of the reader is the last parameter.
 MOVE = "UPDATE accounts SET balance = balance + $1::bigint WHERE id = $2::int RETURNING $3::text, id"
-ENTER = ("INSERT INTO journal (source, target, amount, number, teller) VALUES ($1::int, $2::int, $3::bigint, $4::bigint, $5::text) "
-         "RETURNING teller, number")
+ENTER = ("INSERT INTO journal (source, target, amount, number, bank_client) VALUES ($1::int, $2::int, $3::bigint, $4::bigint, $5::text) "
+         "RETURNING bank_client, number")
 TOTAL = "SELECT $1::text, sum(balance)::bigint FROM accounts"
 ROWS = "SELECT $2::text, n FROM generate_series(1, $1::int) n"
 WIDE_ROWS = "SELECT $2::text, n, repeat('w', 1000) FROM generate_series(1, $1::int) n"
@@ -68,14 +68,14 @@ NEVER, PERHAPS, SURELY = "never", "perhaps", "surely"
 
 class Transfer:
     """
-    A transfer that was begun. fate: whether the transfer is committed, as far as its teller knows. amount: of money, or the pieces of a parcel (which
+    A transfer that was begun. fate: whether the transfer is committed, as far as its client knows. amount: of money, or the pieces of a parcel (which
     has no accounts).
     """
     __slots__ = ("number", "tag", "source", "target", "amount", "fate")
 
-    def __init__(self, number, teller, source, target, amount):
+    def __init__(self, number, bank_client, source, target, amount):
         self.number = number
-        self.tag = "%s/%d" % (teller, number)
+        self.tag = "%s/%d" % (bank_client, number)
         self.source, self.target, self.amount = source, target, amount
         self.fate = NEVER
 
@@ -97,7 +97,7 @@ class Transfer:
 
 
 class Bank:
-    """`over`: set when all tellers must end. `done`: number of acknowledged transfers."""
+    """`over`: set when all clients must end. `done`: number of acknowledged transfers."""
 
     def __init__(self, server, database="p0"):
         self.over = threading.Event()
@@ -110,15 +110,15 @@ class Bank:
     def close(self):
         self._server.execute("DROP TABLE accounts, journal, parcels", database=self._database)
 
-    def transfer(self, teller, draw):
+    def transfer(self, bank_client, draw):
         """A new one between two accounts."""
         source, target = draw.sample(range(1, ACCOUNTS + 1), 2)
-        made = Transfer(next(self._numbers), teller, source, target, draw.randint(1, 1000))
+        made = Transfer(next(self._numbers), bank_client, source, target, draw.randint(1, 1000))
         self._transfers.append(made)
         return made
 
-    def parcel(self, teller, draw):
-        made = Transfer(next(self._numbers), teller, None, None, draw.randint(1, 3000))
+    def parcel(self, bank_client, draw):
+        made = Transfer(next(self._numbers), bank_client, None, None, draw.randint(1, 3000))
         self._parcels.append(made)
         return made
 
@@ -145,7 +145,7 @@ class Bank:
     def audit(self):
         """Asks the server itself. Returns (transfers begun, acknowledged, in doubt, in doubt and there); fails where a book is wrong."""
         entries = defaultdict(list)
-        for number, *entry in self._rows("SELECT number, source, target, amount, teller FROM journal"):
+        for number, *entry in self._rows("SELECT number, source, target, amount, bank_client FROM journal"):
             entries[number].append(tuple(entry))
         pieces = Counter(dict(self._rows("SELECT number, count(DISTINCT piece) FROM parcels GROUP BY number")))
         copies = Counter(dict(self._rows("SELECT number, count(*) FROM parcels GROUP BY number")))

@@ -14,16 +14,16 @@ import threading
 import time
 import traceback
 
-from . import tellers as t
+from . import bank_clients as t
 from .bank import Bank
-from .complaints import SERVER_AWAY, TERMINATED, Complaints
+from .client_errors import SERVER_AWAY, TERMINATED, ClientErrors
 from .live import NEVER
 from .takeover import Replaced
 from .truth import at_rest
 from .until import DEADLINE, until
 
 POOL_SIZE = 5
-HANGS = 60.0                    # a teller without progress for this many seconds is considered stuck
+HANGS = 60.0                    # a client without progress for this many seconds is considered stuck
 
 CREW = [t.Plain] * 3 + [t.Prepared] * 3 + [t.Pipelined] * 2 + [t.Asynchronous] * 3 + [t.Porter, t.Visitor] + [t.Witness] * 2
 
@@ -158,7 +158,7 @@ class Chaos:
         self.happened = dict.fromkeys(kinds, 0)
         self.crew = []
         self._threads = []
-        self.complaints = Complaints(*self._allowed())
+        self.client_errors = ClientErrors(*self._allowed())
         self._open(scene, authority, settings)
 
     def _open(self, scene, authority, settings):
@@ -179,7 +179,7 @@ class Chaos:
     # --- the crew
 
     def _ranks(self):
-        """The tellers, and values of sslmode."""
+        """The clients, and values of sslmode."""
         ranks = list(CREW)
         if "cancel" in self.kinds:
             ranks += [t.Canceller, t.Canceller, t.Impatient]
@@ -190,18 +190,18 @@ class Chaos:
 
     def _hire(self):
         ranks, sslmodes = self._ranks()
-        self.crew = t.hire(ranks, self.bank, self.weir, self.complaints, self.draw, sslmodes)
-        self._threads = [threading.Thread(target=self._guard, args=(teller,), name=teller.name, daemon=True) for teller in self.crew]
+        self.crew = t.bank_clients(ranks, self.bank, self.weir, self.client_errors, self.draw, sslmodes)
+        self._threads = [threading.Thread(target=self._guard, args=(bank_client,), name=bank_client.name, daemon=True) for bank_client in self.crew]
 
-    def _guard(self, teller):
+    def _guard(self, bank_client):
         try:
-            teller.run()
+            bank_client.run()
         except BaseException:       # pylint: disable=broad-except
-            self.faults.append("%s: %s" % (teller, traceback.format_exc()))
+            self.faults.append("%s: %s" % (bank_client, traceback.format_exc()))
             self.bank.over.set()
 
     def _has_failed(self):
-        return bool(self.faults or self.complaints.undocumented)
+        return bool(self.faults or self.client_errors.undocumented)
 
     # --- troubles
 
@@ -228,19 +228,19 @@ class Chaos:
             self.faults.append("%s: %s" % (kind, traceback.format_exc()))
 
     def _is_stuck(self):
-        """No teller may be without progress for long, even if all others proceed."""
+        """No client may be without progress for long, even if all others proceed."""
         now = time.monotonic()
-        for teller in self.crew:
-            turns, since = getattr(teller, "seen", (-1, now))
-            teller.seen = (teller.turns, since if teller.turns == turns else now)
-            if now - teller.seen[1] > HANGS and not self.bank.over.is_set():
-                self.faults.append("%s hangs in its piece of work %d" % (teller, teller.turns))
+        for bank_client in self.crew:
+            turns, since = getattr(bank_client, "seen", (-1, now))
+            bank_client.seen = (bank_client.turns, since if bank_client.turns == turns else now)
+            if now - bank_client.seen[1] > HANGS and not self.bank.over.is_set():
+                self.faults.append("%s hangs in its piece of work %d" % (bank_client, bank_client.turns))
         return self._has_failed()
 
     # --- the whole
 
     def play(self, rounds):
-        """rounds: for each of its items there is a round of troubles. Then all tellers end."""
+        """rounds: for each of its items there is a round of troubles. Then all clients end."""
         self._hire()
         for thread in self._threads:
             thread.start()
@@ -257,7 +257,7 @@ class Chaos:
                 if thread.is_alive():
                     self.faults.append("%s does not come home" % thread.name)
         assert not self.faults, "\n".join(self.faults)
-        assert not self.complaints.undocumented, dict(self.complaints.undocumented)
+        assert not self.client_errors.undocumented, dict(self.client_errors.undocumented)
 
     def audit(self):
         """Checks the books, and pgweir's figures after all clients have disconnected. Returns a line of figures."""
@@ -270,9 +270,9 @@ class Chaos:
     def figures(self, begun, committed, doubtful, there):
         """A line of the results of the audit."""
         troubles = " ".join("%s=%d" % item for item in self.happened.items() if item[1])
-        told = sum(self.complaints.counts.values())
+        told = sum(self.client_errors.counts.values())
         return ("%d transfers begun, %d acknowledged and there once, %d in doubt (%d there), %d errors of %d texts; %s"
-                % (begun, committed, doubtful, there, told, len(self.complaints.counts), troubles or "no troubles"))
+                % (begun, committed, doubtful, there, told, len(self.client_errors.counts), troubles or "no troubles"))
 
     def _is_consistent(self):
         """Checks that SHOW, the kernel and PostgreSQL report the same connections."""

@@ -13,11 +13,11 @@ import threading
 import psycopg
 
 from . import bank as b
-from . import tellers as t
+from . import bank_clients as t
 from .addresses import KINDS as ADDRESSES
 from .bank import Bank
 from .chaos import Chaos
-from .complaints import TERMINATED
+from .client_errors import TERMINATED
 from .live import NEVER
 from .until import until
 
@@ -32,7 +32,7 @@ JOURNAL = "SELECT count(*), count(*) FILTER (WHERE number = %s), is_standby() FR
 RECEIVED = "SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint"
 
 
-class Reader(t.Teller):
+class Reader(t.BankClient):
     """stale: reads that were older than the model. from_standbys: reads that a standby has answered. last_rows: rows of the last read of this connection."""
     database = "p0"
 
@@ -226,10 +226,10 @@ class NodesChaos(Chaos):
     def stale(self):
         """{name of a kind of reader: (reads of standbys, stale reads)}"""
         found = {}
-        for teller in self.crew:
-            if isinstance(teller, Reader):
-                reads, stale = found.get(type(teller).__name__, (0, 0))
-                found[type(teller).__name__] = (reads + teller.from_standbys, stale + teller.stale)
+        for bank_client in self.crew:
+            if isinstance(bank_client, Reader):
+                reads, stale = found.get(type(bank_client).__name__, (0, 0))
+                found[type(bank_client).__name__] = (reads + bank_client.from_standbys, stale + bank_client.stale)
         return found
 
     def audit(self):

@@ -5,7 +5,7 @@ message by message with the same conversation on a connection of its own.
 import random
 
 from . import conversation
-from .together import run_together
+from .threads import run_in_threads
 from .until import until
 from .wire import Closed
 
@@ -81,5 +81,5 @@ def play(weir, direct, talks, seed, size, leaves=0.0, vandals=0):
             answers.append(expected(client, talk))
     works = [talker(weir, talk, answer, random.Random("%s talker" % talk.label), leaves) for talk, answer in zip(talks, answers)]
     works += [vandal(weir, talks[n], random.Random("%d vandal %d" % (seed, n)), len(talks[n].parts)) for n in range(vandals)]
-    run_together(*works)
+    run_in_threads(*works)
     at_rest(weir, size)

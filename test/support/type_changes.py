@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 
-from .front import Front
+from .pooled_postgres import PooledPostgres
 
 SERVERS = 3
 PYTHON = os.path.join(os.path.dirname(os.path.dirname(__file__)), "drivers", "python", "type_changes.py")
@@ -94,9 +94,9 @@ class Program:
             self._process.stdout.close()
 
 
-def execute(front, sql):
+def execute(pooled, sql):
     """By another client of the pool."""
-    client = front.weir.client()
+    client = pooled.weir.client()
     assert not client.query(sql).errors
     client.quit()
 
@@ -108,13 +108,13 @@ def stored(postgres):
         return cursor.fetchall()
 
 
-def compare(front, postgres, through, direct, change):
+def compare(pooled, postgres, through, direct, change):
     before, statement, after = CHANGES[change]
-    execute(front, LEFT + ";" + before)
+    execute(pooled, LEFT + ";" + before)
     first = direct.ask("fresh", statement)
     assert first.startswith("ok "), first
     assert [through.ask("fresh", statement) for _ in range(2)] + [through.ask("run", statement) for _ in range(SERVERS)] == [first] * (2 + SERVERS)
-    execute(front, after)
+    execute(pooled, after)
     answers = [through.ask("run", statement) for _ in range(3 * SERVERS)]
     # a driver that does not prepare again goes on with the error
     kept = [direct.ask("run", statement) for _ in range(2)][-1]
@@ -129,15 +129,15 @@ def compare(front, postgres, through, direct, change):
 def check_all(scene, postgres, authority, command):
     """All changes, with one program for each way."""
     # servers in turns: the statement meets each of them
-    front = Front(scene, postgres, authority, "transaction", "tcp", default_pool_size=SERVERS, min_pool_size=SERVERS, server_round_robin=1)
+    pooled = PooledPostgres(scene, postgres, authority, "transaction", "tcp", default_pool_size=SERVERS, min_pool_size=SERVERS, server_round_robin=1)
     directly = {"PGHOST": postgres.host, "PGPORT": str(postgres.port)}
     wrong = {}
-    with Program(command, front.environment) as through, Program(command, {**front.environment, **directly}) as direct:
+    with Program(command, pooled.environment) as through, Program(command, {**pooled.environment, **directly}) as direct:
         assert through.ask("run", "SELECT 1").startswith("ok ")
-        front.weir.wait_pool("p0", sv_idle=SERVERS)
+        pooled.weir.wait_pool("p0", sv_idle=SERVERS)
         for change in CHANGES:
             try:
-                compare(front, postgres, through, direct, change)
+                compare(pooled, postgres, through, direct, change)
             except AssertionError as fault:
                 wrong[change] = str(fault)
     postgres.execute(LEFT, database="p0")

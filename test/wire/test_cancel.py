@@ -9,7 +9,7 @@ from support.live import NEVER
 from support.log_words import logs_event
 from support.rounds import rounds, size
 from support.scenes import transactions
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 
 CANCELLED = "canceling statement due to user request"
@@ -367,7 +367,7 @@ def test_trap_20_storm_of_cancels_leaves_nothing(scene):
                 assert not result.errors or result.error == CANCELLED
             client.close()
 
-        run_together(*(functools.partial(work, n) for n in range(40)))
+        run_in_threads(*(functools.partial(work, n) for n in range(40)))
         weir.wait_pool("p0", cl_active=0, cl_waiting=0, cl_active_cancel_req=0, cl_waiting_cancel_req=0,
                        sv_active=0, sv_active_cancel=0, sv_being_canceled=0)
 

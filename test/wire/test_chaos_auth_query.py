@@ -8,7 +8,7 @@ import threading
 from support import lookups
 from support import messages as m
 from support.rounds import size
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -111,7 +111,7 @@ def test_everything_at_once(scene):
                       default_pool_size=3, server_login_retry=0.1, client_login_timeout=2, query_wait_timeout=2, max_client_conn=500)
     over = threading.Event()
     guests = [Guest(weir, "guest %d" % n, over) for n in range(8)]
-    run_together(lambda: operate(weir, random.Random(5), guests, over), *[guest.run for guest in guests])
+    run_in_threads(lambda: operate(weir, random.Random(5), guests, over), *[guest.run for guest in guests])
     assert sum(guest.came_in for guest in guests) > 0, "nobody came in"
     oracle.calm = True
     until(lambda: {row["list"]: row["items"] for row in weir.show("LISTS")}["login_clients"] == 0, "nobody waits")

@@ -13,7 +13,7 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -162,7 +162,7 @@ def test_commands_in_random_order_under_load(scene, seed):
             weir.connect().close()
 
     try:
-        run_together(troubles, *(Administrator(weir, "%d.%d" % (seed, n), len(rounds(300))).run for n in range(3)))
+        run_in_threads(troubles, *(Administrator(weir, "%d.%d" % (seed, n), len(rounds(300))).run for n in range(3)))
     finally:
         over.set()
         settle(weir)

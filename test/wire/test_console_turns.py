@@ -6,7 +6,7 @@ import pytest
 
 from support import messages as m
 from support.scenes import asked, linked
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 
 COUNT = 100
@@ -69,6 +69,6 @@ def test_input_after_a_waiting_command_is_held_by_tcp(scene):
         for _ in range(count):
             assert console.result().tags == ["SET"]
 
-    run_together(lambda: console.send(m.query("SET client_encoding = utf8") * count), answers)
+    run_in_threads(lambda: console.send(m.query("SET client_encoding = utf8") * count), answers)
     assert client.result().value == "x"
     assert admin.query("RESUME p0").tags == ["RESUME"]

@@ -7,7 +7,7 @@ import pytest
 from support import messages as m
 from support.scenes import answer_release_query, copy_that_fails, linked, reply_to, transactions
 from support.takeover import Replaced
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 
 
@@ -118,7 +118,7 @@ def test_trap_35_data_that_comes_after_the_copy_failed(scene, block, extended):
 
 @pytest.mark.parametrize("extended", [False, True], ids=["simple", "extended"])
 def test_request_sent_into_a_copy(scene, extended):
-    """pgweir cannot know what the server makes of it: the client gets all that the server sends, and other clients do not starve."""
+    """pgweir cannot know what the server makes of it: the client gets all that the server sends, and other clients do not fail_allocations."""
     fake = scene.mini()
     weir = transactions(scene, fake)
     client, rival = weir.client(), weir.client()
@@ -350,7 +350,7 @@ def test_trap_37_large_answer_to_a_function_call(scene):
             assert client.read_bytes(len(megabyte)) == megabyte
         client.expect("Z")
 
-    run_together(answer, read)
+    run_in_threads(answer, read)
     client.send(m.query("next"))
     server.expect_query("next")
     server.answer("fine")

@@ -6,7 +6,7 @@ import pytest
 
 from support import messages as m
 from support.scenes import transactions
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import DEADLINE
 
 DEEP = 70000                    # more than RELAY_DEEPEST
@@ -111,5 +111,5 @@ def test_client_that_does_not_read_the_poolers_answers(scene):
     def read():
         assert kinds_until_ready(client) == "3" * (100 * (1 + (taken + rest) // len(batch))) + "Z"
 
-    run_together(write, read)
+    run_in_threads(write, read)
     assert client.query("alive").value == "alive"

@@ -7,7 +7,7 @@ import pytest
 from support import messages as m
 from support.live import ended_with
 from support.takeover import Replaced
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import Closed
 
@@ -92,7 +92,7 @@ def test_a_busy_client_ends_at_a_transactions_end(scene, mode):
         begun.wait()
         weir.admin("DRAIN")
 
-    run_together(administrate, *(lambda client=client: work(client) for client in clients))
+    run_in_threads(administrate, *(lambda client=client: work(client) for client in clients))
     wait_left(weir, 0, ("all", ""))
     assert drains(weir) == {("all", ""): (0, 4)}
 

@@ -8,7 +8,7 @@ import pytest
 from support import messages as m
 from support.rounds import rounds, size
 from support.scenes import transactions
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -95,7 +95,7 @@ def test_trap_49_neither_direction_waits_for_the_other(scene):
 
     writer = threading.Thread(target=client_writes)
     writer.start()
-    run_together(server_writes, client_reads)
+    run_in_threads(server_writes, client_reads)
     server.expect_all("d" * 160 + "c")
     writer.join()
     server.complete("COPY 160")
@@ -114,7 +114,7 @@ def test_trap_49_client_does_not_wait_for_the_server(scene):
     note = m.notice("y" * 65000)
     writer = threading.Thread(target=lambda: [server.send(note) for _ in range(160)])
     writer.start()
-    run_together(lambda: [client.send(m.copy_data(b"x" * 65531)) for _ in range(160)],
+    run_in_threads(lambda: [client.send(m.copy_data(b"x" * 65531)) for _ in range(160)],
                  lambda: server.expect_all("d" * 160))
     client.expect_all("N" * 160)
     writer.join()
@@ -140,7 +140,7 @@ def test_trap_49_ten_megabytes_out_and_in(scene, authority, tls):
                 client.send(m.query(ahead))
     else:
         results = []
-        run_together(lambda: [client.send(m.query(text)) for text in texts],
+        run_in_threads(lambda: [client.send(m.query(text)) for text in texts],
                      lambda: [results.append(client.result().value) for _ in texts])
     assert results == texts
 

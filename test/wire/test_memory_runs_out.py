@@ -11,7 +11,7 @@ from support import messages as m
 from support import lookups, scram
 from support.nameserver import write_resolv_conf
 from support.rounds import size
-from support.starved import CLOSED, FOREVER, Starved, hear, numbers, starve
+from support.failing_malloc import CLOSED, FOREVER, FailingMalloc, hear, numbers, fail_allocations
 from support.until import until
 from support.wire import Closed, LoginRefused
 
@@ -26,7 +26,7 @@ def fresh(word):
 def start(scene, target, **settings):
     settings = {"pool_mode": "transaction", "default_pool_size": 2, "server_login_retry": 0, "allow": "out of memory",
                 "max_client_conn": 15000, **settings}
-    return scene.weir(target, kind=Starved, **settings)
+    return scene.weir(target, kind=FailingMalloc, **settings)
 
 
 def served(weir, **login):
@@ -73,7 +73,7 @@ def ask(client, *requests):
 def test_login_with_trust(scene):
     weir = start(scene, scene.mini())
     served(weir)()
-    starve(weir, lambda: None, lambda _: [come(weir)], served(weir))
+    fail_allocations(weir, lambda: None, lambda _: [come(weir)], served(weir))
 
 
 def test_login_with_scram(scene):
@@ -81,7 +81,7 @@ def test_login_with_scram(scene):
     names = iter(users)
     weir = start(scene, {"p0": "host=127.0.0.1 port=%d user=app" % scene.mini().port}, auth_type="scram-sha-256", users=users)
     served(weir, password="app-secret")()
-    starve(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
+    fail_allocations(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
            served(weir, password="app-secret"))
 
 
@@ -92,7 +92,7 @@ def test_login_with_a_password_in_clear(scene):
     names = iter(users)
     weir = start(scene, {"p0": "host=127.0.0.1 port=%d user=app" % scene.mini().port}, auth_type="plain", users=users)
     served(weir, password="app-secret")()
-    starve(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
+    fail_allocations(weir, lambda: next(names), lambda user: [come(weir, user=user, password="secret")],
            served(weir, password="app-secret"))
 
 
@@ -107,7 +107,7 @@ def test_login_over_tls(scene, authority):
         client.login(user="app", database="p0")
         client.quit()
     check()
-    starve(weir, lambda: None, lambda _: [come(weir, m.query("inside"), tls=context)], check)
+    fail_allocations(weir, lambda: None, lambda _: [come(weir, m.query("inside"), tls=context)], check)
 
 
 def test_login_of_an_unknown_user(scene):
@@ -116,7 +116,7 @@ def test_login_of_an_unknown_user(scene):
     names = iter(users)
     weir = start(scene, {"*": scene.mini()}, users=users)
     served(weir)()
-    starve(weir, lambda: next(names), lambda name: [come(weir, m.query("hello"), user=name, database="of " + name)],
+    fail_allocations(weir, lambda: next(names), lambda name: [come(weir, m.query("hello"), user=name, database="of " + name)],
            served(weir), drought=5)
 
 
@@ -125,7 +125,7 @@ def test_login_of_a_client_with_a_role(scene):
     weir = start(scene, scene.mini(), host_check_period=3600)
     options = {"options": "-c pgweir.target_session_attrs=primary"}
     served(weir, **options)()
-    starve(weir, lambda: weir.admin("RECONNECT"), lambda _: [come(weir, m.query("inside"), **options)], served(weir, **options), drought=5)
+    fail_allocations(weir, lambda: weir.admin("RECONNECT"), lambda _: [come(weir, m.query("inside"), **options)], served(weir, **options), drought=5)
 
 
 # --- servers
@@ -146,7 +146,7 @@ def linked_by(method, scene, authority):
 def test_login_at_a_server(scene, authority, method):
     weir, prepare = linked_by(method, scene, authority)
     served(weir)()
-    starve(weir, prepare, lambda client: ask(client, m.query("hello")), served(weir), drought=5)
+    fail_allocations(weir, prepare, lambda client: ask(client, m.query("hello")), served(weir), drought=5)
 
 
 def test_name_of_a_server(scene):
@@ -159,7 +159,7 @@ def test_name_of_a_server(scene):
     def prepare():
         weir.admin("RECONNECT")
         return weir.client()
-    starve(weir, prepare, lambda client: ask(client, m.query("hello")), served(weir), drought=5, most=5)
+    fail_allocations(weir, prepare, lambda client: ask(client, m.query("hello")), served(weir), drought=5, most=5)
 
 
 def test_lookup_of_a_user(scene):
@@ -176,7 +176,7 @@ def test_lookup_of_a_user(scene):
     fake.serve = serve
     weir = start(scene, fake, auth_type="plain", auth_user="asker", users={"asker": "asker-secret"})
     served(weir, user="bob", password="secret")()
-    starve(weir, lambda: weir.admin("RECONNECT"), lambda _: [come(weir, m.query("hello"), user="bob", password="secret")],
+    fail_allocations(weir, lambda: weir.admin("RECONNECT"), lambda _: [come(weir, m.query("hello"), user="bob", password="secret")],
            served(weir, user="bob", password="secret"), drought=5)
 
 
@@ -193,7 +193,7 @@ def settled(weir):
 
 def test_simple_queries(scene):
     weir = start(scene, scene.mini())
-    starve(weir, settled(weir), lambda client: ask(client, m.query("one")) + ask(client, m.query("x" * 300000)), served(weir))
+    fail_allocations(weir, settled(weir), lambda client: ask(client, m.query("one")) + ask(client, m.query("x" * 300000)), served(weir))
 
 
 def test_prepared_statements(scene):
@@ -205,7 +205,7 @@ def test_prepared_statements(scene):
             heard.append(hear(client, m.parse("text of %s" % name, name), m.bind(name), m.describe("P"), m.execute(), m.sync()))
         heard.append(hear(client, m.bind("a"), m.execute(), m.close("S", "b"), m.parse("other", "b"), m.sync()))
         return heard
-    starve(weir, settled(weir), play, served(weir))
+    fail_allocations(weir, settled(weir), play, served(weir))
 
 
 def test_new_prepared_statements(scene):
@@ -220,7 +220,7 @@ def test_new_prepared_statements(scene):
         client.query("DISCARD ALL")
         weir.admin("RECONNECT")
         return client
-    starve(weir, prepare, play, served(weir), drought=5)
+    fail_allocations(weir, prepare, play, served(weir), drought=5)
 
 
 @pytest.mark.parametrize("asked", [
@@ -248,7 +248,7 @@ def test_partially_buffered_message(scene, asked):
                 assert client.result().rows == [[text.encode()]] * 2
                 assert client.result().errors[0]["C"] == "26000"
             client.quit()
-    starve(weir, prepare, lambda client: ask(client, asked), check, drought=5)
+    fail_allocations(weir, prepare, lambda client: ask(client, asked), check, drought=5)
 
 
 def test_parameters_follow_the_client(scene):
@@ -256,7 +256,7 @@ def test_parameters_follow_the_client(scene):
 
     def prepare():
         return weir.client(application_name=fresh("program")), weir.client(application_name=fresh("other"))
-    starve(weir, prepare, lambda clients: [hear(client, m.query("one")) for client in clients], served(weir), drought=5)
+    fail_allocations(weir, prepare, lambda clients: [hear(client, m.query("one")) for client in clients], served(weir), drought=5)
 
 
 def test_large_rows_and_a_slow_reader(scene):
@@ -266,7 +266,7 @@ def test_large_rows_and_a_slow_reader(scene):
         client = weir.connect(receive_buffer=4096)
         client.login(user="app", database="p0")
         return client
-    starve(weir, prepare, lambda client: ask(client, m.query("rows 30 100000")), served(weir))
+    fail_allocations(weir, prepare, lambda client: ask(client, m.query("rows 30 100000")), served(weir))
 
 
 def test_copy(scene):
@@ -275,7 +275,7 @@ def test_copy(scene):
                     m.query("copyin") + m.copy_data(b"bad") + m.copy_done(),
                     m.query("copyout 30"),
                     m.run("copyin") + m.copy_data(b"line") * 3 + m.copy_done() + m.sync()):
-        starve(weir, settled(weir), lambda client, request=request: ask(client, request), served(weir))
+        fail_allocations(weir, settled(weir), lambda client, request=request: ask(client, request), served(weir))
 
 
 def test_cancel(scene):
@@ -306,7 +306,7 @@ def test_cancel(scene):
     def remembered():
         clients.append(prepare())
         return clients[-1]
-    starve(weir, remembered, play, check)
+    fail_allocations(weir, remembered, play, check)
 
 
 # --- the console
@@ -324,12 +324,12 @@ def test_show(scene):
     weir = start(scene, scene.mini())
     served(weir)()
     for what in SHOWS:
-        starve(weir, console(weir), lambda client, what=what: ask(client, m.query("SHOW " + what)), served(weir), most=3, types_only=True)
+        fail_allocations(weir, console(weir), lambda client, what=what: ask(client, m.query("SHOW " + what)), served(weir), most=3, types_only=True)
 
 
 def test_show_with_the_extended_protocol(scene):
     weir = start(scene, scene.mini())
-    starve(weir, console(weir), lambda client: ask(client, m.run("SHOW POOLS") + m.sync()), served(weir), types_only=True)
+    fail_allocations(weir, console(weir), lambda client: ask(client, m.run("SHOW POOLS") + m.sync()), served(weir), types_only=True)
 
 
 COMMANDS = ("SET server_lifetime = 1000", "SET server_lifetime = 2000", "PAUSE p0; RESUME p0", "RECONNECT", "KILL p0; RESUME p0",
@@ -349,7 +349,7 @@ def test_commands(scene):
         served(weir)()
     served(weir)()
     for command in COMMANDS:
-        starve(weir, console(weir), lambda client, command=command: ask(client, m.query(command)), check, most=3, types_only=True)
+        fail_allocations(weir, console(weir), lambda client, command=command: ask(client, m.query(command)), check, most=3, types_only=True)
 
 
 def test_reload(scene, authority):
@@ -364,7 +364,7 @@ def test_reload(scene, authority):
         weir.write_users()
         weir.write_ini()
         return weir.client("admin", "pgbouncer")
-    starve(weir, prepare, lambda client: ask(client, m.query("RELOAD")), served(weir), most=20, types_only=True)
+    fail_allocations(weir, prepare, lambda client: ask(client, m.query("RELOAD")), served(weir), most=20, types_only=True)
 
 
 # --- beginning and end

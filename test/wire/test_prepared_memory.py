@@ -4,7 +4,7 @@ import pytest
 from support import messages as m
 from support.scenes import transactions
 from support.takeover import Replaced
-from support.together import run_together
+from support.threads import run_in_threads
 
 MOST = 100000
 TEXT = "echo " + "x" * 1000
@@ -113,7 +113,7 @@ def test_texts_under_one_name_in_one_batch(scene):
                 unanswered.clear()
         server.send(m.ready())
 
-    run_together(send, read)
+    run_in_threads(send, read)
     assert "".join(message.type for message in client.read_until("Z")) == "13" * count + "Z"
 
 
@@ -139,7 +139,7 @@ def test_unknown_names(scene):
         for _ in range(10000):
             assert client.result().error == 'prepared statement "%s" does not exist' % ("n" * 4000)
 
-    run_together(send, release, read)
+    run_in_threads(send, release, read)
     assert weir.peak_memory() - before < 30000
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from support import messages as m
 from support.rounds import rounds
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import DEADLINE, until
 from support.wire import Closed, LoginRefused
 
@@ -261,5 +261,5 @@ def test_handshakes_under_reloads(scene, directory, authority, certificates):
         finally:
             over.set()
 
-    run_together(administrate, *(lambda n=n: visit("visitor %d" % n) for n in range(6)))
+    run_in_threads(administrate, *(lambda n=n: visit("visitor %d" % n) for n in range(6)))
     assert set(shown) == valid

@@ -8,7 +8,7 @@ import pytest
 from support import messages as m
 from support.live import ended_with
 from support.scenes import asked, linked, transactions
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 from support.wire import Closed
 
@@ -307,7 +307,7 @@ def test_both_directions_at_once(scene):
     def read(peer, size, name):
         got[name] = peer.read_bytes(size)
 
-    run_together(functools.partial(server.send, down), functools.partial(client.send, up),
+    run_in_threads(functools.partial(server.send, down), functools.partial(client.send, up),
                  functools.partial(read, client, len(down), "down"), functools.partial(read, server, len(up), "up"))
     assert got == {"down": down, "up": up}
 

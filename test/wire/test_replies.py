@@ -6,7 +6,7 @@ import pytest
 from support import messages as m
 from support.rounds import rounds
 from support.scenes import linked, transactions
-from support.together import run_together
+from support.threads import run_in_threads
 
 
 def batch(text):
@@ -181,7 +181,7 @@ def test_trap_06_error_meets_the_next_batch(scene):
             result = client.result()
             assert result.types == "2DCZ" and result.value == "%s %d" % (name, turn)
 
-    run_together(lambda: work("one"), lambda: work("two"), lambda: work("three"))
+    run_in_threads(lambda: work("one"), lambda: work("two"), lambda: work("three"))
 
 
 def test_trap_07_error_of_the_poolers_own_statement_stays_with_its_client(scene):

@@ -6,7 +6,7 @@ import pytest
 from support import messages as m
 from support.pgweir import ANY_METHOD
 from support.scenes import transactions
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import DEADLINE
 
 
@@ -71,7 +71,7 @@ def test_syncs_without_a_reader(scene):
     assert sent < 10000000, "it is read on and on"
     # the message that was cut is made whole, and then every Sync has its answer
     cut = -sent % 5
-    run_together(lambda: greedy.send(m.sync()[5 - cut:], m.query("last")),
+    run_in_threads(lambda: greedy.send(m.sync()[5 - cut:], m.query("last")),
                  lambda: [greedy.expect("Z") for _ in range((sent + cut) // 5)])
     assert greedy.result().value == "last"
 

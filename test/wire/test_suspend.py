@@ -5,7 +5,7 @@ from support import messages as m
 from support.crowd import Crowd
 from support.live import SOON, ended_with
 from support.rounds import rounds
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import until
 
 LATER = 2       # seconds in which a played server answers for certain
@@ -41,7 +41,7 @@ def test_suspend_and_resume_under_load(scene, mode):
         finally:
             crowd.over.set()
 
-    run_together(administrate, *crowd.works)
+    run_in_threads(administrate, *crowd.works)
     assert not [line for line in weir.log().splitlines() if "suspend_timeout" in line]
 
 

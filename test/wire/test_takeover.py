@@ -21,7 +21,7 @@ from support.pgweir import binary
 from support.prepared import HEAD, SHARED
 from support.rounds import rounds
 from support.takeover import Replaced
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import DEADLINE, until
 from support.wire import LoginRefused
 
@@ -954,6 +954,6 @@ def test_again_and_again_under_load(scene, mode):
         finally:
             crowd.over.set()
 
-    run_together(administrate, come_and_go, *crowd.works)
+    run_in_threads(administrate, come_and_go, *crowd.works)
     for predecessor in weir.predecessors:
         gone(predecessor)

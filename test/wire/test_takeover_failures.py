@@ -18,7 +18,7 @@ from support import messages as m
 from support.crowd import Crowd
 from support.live import last_words
 from support.takeover import END, GO, HELLO, PIDFILE, READY, REFUSAL, TAKE, VERSION, Channel, Replaced, hello, listen_at, text
-from support.together import run_together
+from support.threads import run_in_threads
 from support.until import DEADLINE, until
 
 REFUSED = r"WARNING process \d+ cannot take over"
@@ -156,7 +156,7 @@ def test_stopped_anywhere_and_killed(weir, people):
         finally:
             crowd.over.set()
 
-    run_together(administrate, *crowd.works)
+    run_in_threads(administrate, *crowd.works)
     people.are_served()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from support import messages as m
 from support import scram
-from support.confined import UNIT, confined
+from support.seccomp import UNIT, under_seccomp
 from support.log_words import logs_event
 from support.pgweir import Pgweir
 from support.takeover import Replaced
@@ -38,7 +38,7 @@ class Confined(Replaced):
     def command(self):
         # the search for leaks traces its own process, which the unit forbids
         options = "detect_leaks=0:exitcode=99:log_path=" + self.path("sanitizer")
-        return confined(["env", "ASAN_OPTIONS=" + options] + super().command(), self._unit)
+        return under_seccomp(["env", "ASAN_OPTIONS=" + options] + super().command(), self._unit)
 
 
 def start(scene, **options):

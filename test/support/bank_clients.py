@@ -1,6 +1,6 @@
 """
 The clients that work with the bank (bank.py) through pgweir, each in its own thread until the bank closes. They connect, work, disconnect
-occasionally, and reconnect after a lost connection; the errors that they get go to the complaints.
+occasionally, and reconnect after a lost connection; client_errors.py judges the errors that they get.
 
 - Plain, Prepared, Pipelined, Asynchronous: move money, with psycopg2, psycopg, psycopg in pipeline mode, asyncpg
 - Porter: sends parcels by COPY, and reads large results and COPY in the other direction
@@ -21,26 +21,26 @@ import psycopg2
 
 from . import bank as b
 from . import messages as m
-from .complaints import CANCELED
+from .client_errors import CANCELED
 from .postgres import SECRETS
 from .wire import Client, Closed, LoginRefused
 
 GONE = (psycopg2.Error, psycopg.Error, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, Closed, LoginRefused)
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)        # psycopg logs the errors that it also raises
-LEAVES = 0.05                   # probability that a teller disconnects and reconnects after a piece of work
+LEAVES = 0.05                   # probability that a client disconnects and reconnects after a piece of work
 
 
-class Teller:
+class BankClient:
     """
     - place: where to connect: dict(host, port, user, password, dbname, sslmode)
     - draw: its own random.Random
-    - turns: number of pieces of work begun; a teller that hangs makes no progress
+    - turns: number of pieces of work begun; a client that hangs makes no progress
     """
     told = ()                   # errors that this kind may get, in addition to the common ones
 
-    def __init__(self, name, bank, place, complaints, draw):
+    def __init__(self, name, bank, place, client_errors, draw):
         self.name = name
-        self.bank, self.place, self.complaints, self.draw = bank, place, complaints, draw
+        self.bank, self.place, self.client_errors, self.draw = bank, place, client_errors, draw
         self.turns = 0
 
     def __str__(self):
@@ -51,7 +51,7 @@ class Teller:
             try:
                 self.visit()
             except GONE as why:
-                self.complaints.note(self.name, why, *self.told)
+                self.client_errors.note(self.name, why, *self.told)
                 # or all of them would do nothing but fail
                 self.bank.over.wait(0.02)
 
@@ -67,7 +67,7 @@ class Teller:
         raise NotImplementedError
 
 
-class Plain(Teller):
+class Plain(BankClient):
     """Simple queries: one by one, some in one message with BEGIN and COMMIT, some in one message without."""
 
     def visit(self):
@@ -113,7 +113,7 @@ class Plain(Teller):
         assert [n for _, n in b.own_rows(cursor.fetchall(), self.tag())] == list(range(1, count + 1))
 
 
-class Prepared(Teller):
+class Prepared(BankClient):
     """psycopg with named prepared statements, which move from server to server."""
     MOVE, ENTER, TOTAL, ROWS = map(b.with_percents, (b.MOVE, b.ENTER, b.TOTAL, b.ROWS))
 
@@ -169,7 +169,7 @@ class Pipelined(Prepared):
             self.bank.committed(transfer)
 
 
-class Asynchronous(Teller):
+class Asynchronous(BankClient):
     """asyncpg: named statements, parameters and results in binary."""
 
     def run(self):
@@ -186,7 +186,7 @@ class Asynchronous(Teller):
                 finally:
                     connection.terminate()
             except GONE as why:
-                self.complaints.note(self.name, why, *self.told)
+                self.client_errors.note(self.name, why, *self.told)
 
     async def connect(self):
         place = dict(self.place, database=self.place["dbname"], ssl=self.place["sslmode"])
@@ -217,7 +217,7 @@ class Impatient(Asynchronous):
         await super().work(connection)
 
 
-class Porter(Teller):
+class Porter(BankClient):
     """COPY in both directions, and results of some megabytes."""
 
     def visit(self):
@@ -228,7 +228,7 @@ class Porter(Teller):
     def deliver(self, connection):
         parcel = self.bank.parcel(self.name, self.draw)
         with connection.cursor() as cursor:
-            with cursor.copy("COPY parcels (number, teller, piece) FROM STDIN") as copy:
+            with cursor.copy("COPY parcels (number, bank_client, piece) FROM STDIN") as copy:
                 for line in parcel.pieces():
                     copy.write(line)
                 self.bank.commits(parcel)
@@ -239,7 +239,7 @@ class Porter(Teller):
         """A COPY that the client itself cancels."""
         parcel = self.bank.parcel(self.name, self.draw)
         with contextlib.suppress(psycopg.errors.QueryCanceled):
-            with connection.cursor() as cursor, cursor.copy("COPY parcels (number, teller, piece) FROM STDIN") as copy:
+            with connection.cursor() as cursor, cursor.copy("COPY parcels (number, bank_client, piece) FROM STDIN") as copy:
                 for line in parcel.pieces():
                     copy.write(line)
                 raise Dropped
@@ -260,7 +260,7 @@ class Dropped(psycopg.errors.QueryCanceled):
     """Makes psycopg end a COPY with CopyFail."""
 
 
-class Visitor(Teller):
+class Visitor(BankClient):
     def visit(self):
         self.turns += 1
         with contextlib.closing(psycopg2.connect(**self.place)) as connection, connection.cursor() as cursor:
@@ -272,7 +272,7 @@ class Told(Exception):
     """The words with which a connection ended."""
 
 
-class Witness(Teller):
+class Witness(BankClient):
     """A connection ends with one ErrorResponse, which is the last message of it: no client is left without, no client is told twice."""
 
     def run(self):
@@ -280,7 +280,7 @@ class Witness(Teller):
             try:
                 self.visit()
             except (Told, LoginRefused) as why:
-                self.complaints.note(self.name, why)
+                self.client_errors.note(self.name, why)
                 self.bank.over.wait(0.02)
 
     def visit(self):
@@ -357,7 +357,7 @@ class Canceller(Plain):
         self._ask(cursor, b.with_literals(b.NAP, self.draw.choice((0.001, 0.01, 5)), self.tag()), self.tag())
 
 
-class Vandal(Teller):
+class Vandal(BankClient):
     """A fully sent transfer may have been committed, a truncated one may not."""
     cancels = False
 
@@ -402,7 +402,7 @@ class Vandal(Teller):
     def _copy(transfer):
         """A COPY followed by the transfer in the same transaction."""
         lines = b"".join(m.copy_data(b"0\tnobody\t%d\n" % n) for n in range(20))
-        return (m.query("BEGIN") + m.query("COPY parcels (number, teller, piece) FROM STDIN WHERE number > 0") + lines + m.copy_done() +
+        return (m.query("BEGIN") + m.query("COPY parcels (number, bank_client, piece) FROM STDIN WHERE number > 0") + lines + m.copy_done() +
                 b"".join(map(m.query, [*transfer.statements(), "COMMIT"])))
 
     def _cancel(self, client):
@@ -420,11 +420,11 @@ class CancellingVandal(Vandal):
         return self._at_once, self._extended
 
 
-def hire(ranks, bank, weir, complaints, draw, sslmodes=("disable",)):
-    """One teller for each of the ranks; they take turns with the values of sslmode."""
+def bank_clients(ranks, bank, weir, client_errors, draw, sslmodes=("disable",)):
+    """One client for each of the ranks; they take turns with the values of sslmode."""
     crew = []
     for number, rank in enumerate(ranks):
         place = dict(host=weir.host, port=weir.port, user="app", password=SECRETS["app"], dbname="p0", sslmode=sslmodes[number % len(sslmodes)])
         name = "%s-%d" % (rank.__name__.lower(), number)
-        crew.append(rank(name, bank, place, complaints, random.Random("%s %s" % (name, draw.random()))))
+        crew.append(rank(name, bank, place, client_errors, random.Random("%s %s" % (name, draw.random()))))
     return crew

@@ -3,7 +3,7 @@ The errors that clients get when the pooler or the server is disturbed, and a ch
 
 pgweir's own errors come from its table of close reasons. Errors of PostgreSQL, and the reports of drivers about a lost connection, are listed here.
 Some drivers, and psycopg2 always, do not report the error that they received before the connection ended. Therefore only the Witness among the
-tellers (tellers.py) checks that each client receives an error. Everything else is a fault: above all "prepared statement does not exist", "lost
+clients (bank_clients.py) checks that each client receives an error. Everything else is a fault: above all "prepared statement does not exist", "lost
 synchronization" or "connection refused".
 """
 import re
@@ -37,7 +37,7 @@ def close_reason_texts():
     return {row.name: re.escape(row.format.replace('\\"', '"')).replace("%s", ".*") for row in close_reasons()}
 
 
-class Complaints:
+class ClientErrors:
     """
     allowed     names of close reasons, and regular expressions of other errors that any client may receive
     counts      the errors received, and how often
@@ -50,15 +50,15 @@ class Complaints:
         self.counts = Counter()
         self.undocumented = Counter()
 
-    def note(self, teller, why, *more):
-        """Records an exception of a driver. more: regular expressions of further errors that this teller may get."""
+    def note(self, bank_client, why, *more):
+        """Records an exception of a driver. more: regular expressions of further errors that this client may get."""
         words = [word for word in map(self._word, str(why).splitlines()) if word]
         spoken = [word for word in words if not _LOST.fullmatch(word)]
         with self._lock:
             for word in spoken or ["(the connection ended)"]:
                 self.counts[word] += 1
                 if not (self._allowed if word not in spoken else self._may_be_said(word, more)):
-                    self.undocumented["%s: %s (%s)" % (teller, word, type(why).__name__)] += 1
+                    self.undocumented["%s: %s (%s)" % (bank_client, word, type(why).__name__)] += 1
 
     @staticmethod
     def _word(line):

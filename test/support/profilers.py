@@ -25,7 +25,7 @@ def fast_binary():
     return os.path.abspath(os.environ["PGWEIR_FAST"])
 
 
-class Instrumented(Pgweir):
+class Profiled(Pgweir):
     """Logging of clients is off, because a log line would be most of the cost of a login."""
 
     def __init__(self, directory, databases=None, **settings):
@@ -49,7 +49,7 @@ class Instrumented(Pgweir):
         return ["env", "LD_PRELOAD=" + self.path("clock.so")]
 
 
-class Traced(Instrumented):
+class Traced(Profiled):
     """strace runs beside it (-D), so that the process of the test is pgweir itself."""
 
     def instrument(self):
@@ -89,7 +89,7 @@ class Traced(Instrumented):
         self.signal(signal.SIGCONT)
 
 
-class Counted(Instrumented):
+class Counted(Profiled):
     def instrument(self):
         return self.preload() + ["valgrind", "-q", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
                                  "--callgrind-out-file=" + self.path("callgrind")]
@@ -129,7 +129,7 @@ class CountedWhenStill(Counted):
                        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=UNDER_VALGRIND)
 
 
-class Weighed(Instrumented):
+class Weighed(Profiled):
     """A block counts with the size that malloc uses."""
 
     def instrument(self):

@@ -29,7 +29,7 @@ LAYOUT = "=QQQQQQ%dQ" % FRAMES
 FOREVER = 1 << 60
 
 
-class Starved(Pgweir):
+class FailingMalloc(Pgweir):
     """A Pgweir. at_start: (first, last) of the allocations that fail from its very beginning."""
 
     def __init__(self, directory, databases=None, at_start=None, **settings):
@@ -161,7 +161,7 @@ def numbers(total, most):
     return range(random.randrange(step) + 1, total + 1, step)
 
 
-def starve(weir, prepare, play, check, most=12, drought=FOREVER, types_only=False):
+def fail_allocations(weir, prepare, play, check, most=12, drought=FOREVER, types_only=False):
     """
     - prepare(): is played with sufficient memory before each turn
     - play(x): gets the result of prepare(); returns the messages to clients, a list of lists

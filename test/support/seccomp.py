@@ -3,7 +3,7 @@ pgweir under the system call filter of its unit, as systemd would set it up (Sys
 RestrictAddressFamilies= of etc/pgweir.service.in). systemd says which calls are in its groups; libseccomp, which systemd
 uses too, makes the filter. No service manager has to run.
 
-As a program: confined.py UNIT COMMAND..., which sets up the filter and becomes the command.
+As a program: seccomp.py UNIT COMMAND..., which sets up the filter and becomes the command.
 """
 import ctypes
 import errno
@@ -79,7 +79,7 @@ class Filter:
         assert done == 0, os.strerror(-done)
 
 
-def confine(unit):
+def set_filter(unit):
     (number,) = entries(unit, "SystemCallErrorNumber")
     families = Filter(ALLOW)
     for family in set(range(FAMILIES_MOST)) - allowed_families(unit):
@@ -91,10 +91,10 @@ def confine(unit):
     calls.load()
 
 
-def confined(command, unit=UNIT):
+def under_seccomp(command, unit=UNIT):
     return [sys.executable, os.path.abspath(__file__), str(unit)] + command
 
 
 if __name__ == "__main__":
-    confine(sys.argv[1])
+    set_filter(sys.argv[1])
     os.execvp(sys.argv[2], sys.argv[2:])

@@ -2,7 +2,7 @@
 import threading
 
 
-def run_together(*works):
+def run_in_threads(*works):
     """Runs functions in threads of their own; the first exception of any is raised."""
     faults = []
 

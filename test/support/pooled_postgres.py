@@ -10,7 +10,7 @@ MODES = ("session", "transaction", "statement")
 TRANSPORTS = ("tcp", "tls", "unix")
 
 
-class Front:
+class PooledPostgres:
     def __init__(self, scene, postgres, authority, mode, transport, database="p0", **settings):
         self.mode = mode
         self.transport = transport
