@@ -14,6 +14,11 @@ struct console_address {
 	char port[16];
 	char user[256], password[256], database[256];
 };
+/* Reads a connection string of libpq (key=value pairs or a URI), or the path of a configuration
+   file: listen_port and unix_socket_dir or listen_addr are read there. PGUSER, PGPASSWORD, PGHOST
+   and PGPORT apply as in libpq. False: `why` has the reason. */
+bool console_address_read(struct console_address *address, const char *argument, char *why,
+			  size_t size);
 
 /* Rows of an answer: `cells` has count * columns texts; the first `columns` texts in `names`. */
 struct console_rows {
