@@ -182,8 +182,8 @@ enum value_verdict entry_assign(const struct value_row *row, void *object, const
 		snprintf(nearest, sizeof(nearest), "; did you mean \"%s\"?", word);
 	conf_problem_add(problems, false, place->file, place->line,
 			 "%s\"%s\" is \"%.*s\", but must be %s%s%s",
-			 entry_owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST, text,
-			 accepted, habit, nearest);
+			 entry_owner_text(place, owner, sizeof(owner)), row->row.name, SHOWN_MOST,
+			 text, accepted, habit, nearest);
 	return verdict;
 }
 
