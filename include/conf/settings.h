@@ -35,6 +35,8 @@ typedef const char *setting_PATH;
 typedef const char *setting_NAMES;	/* comma-separated list, stored as text */
 /* a port, or a comma-separated list of ports, stored as text */
 typedef const char *setting_PORTS;
+/* a comma-separated list of networks (conf/networks.h), stored as text */
+typedef const char *setting_NETWORKS;
 typedef struct secret *setting_SECRET;	/* a text, which is never shown; NULL when empty */
 typedef int setting_ENUM;		/* index into the row's words */
 typedef int setting_METHODS;		/* list of authentication methods: see enum server_method */

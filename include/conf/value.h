@@ -27,6 +27,7 @@ enum value_type {
 	VALUE_METHODS, /* list of authentication methods: see conf/settings.h */
 	VALUE_PORT,    /* a COUNT in an int */
 	VALUE_PORTS,   /* a text: a list of ports */
+	VALUE_NETWORKS, /* a text: a list of networks */
 	VALUE_SECRET,  /* a text, which is never shown */
 };
 typedef int setting_PORT;

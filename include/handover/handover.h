@@ -13,7 +13,7 @@
  * processes with the same HANDOVER_VERSION. The records come first, then the conversation around
  * them.
  */
-#define HANDOVER_VERSION 48		/* incremented with every change of a record */
+#define HANDOVER_VERSION 49		/* incremented with every change of a record */
 
 /* The record types. Small letters are sent by the new process, capital letters by the old
    process. */

@@ -11,6 +11,7 @@
 #include "conf/conf.h"
 #include "conf/host_list.h"
 #include "conf/ini.h"
+#include "conf/networks.h"
 #include "conf/settings.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ bool setting_may_be_secret(const char *name, const char *value)
 static bool is_text(enum value_type type)
 {
 	return type == VALUE_TEXT || type == VALUE_SQL || type == VALUE_PATH ||
-	       type == VALUE_NAMES || type == VALUE_PORTS;
+	       type == VALUE_NAMES || type == VALUE_PORTS || type == VALUE_NETWORKS;
 }
 
 static void *field_of(const struct value_row *row, void *object)
@@ -243,6 +244,8 @@ enum value_verdict value_read(const struct value_row *row, void *object, const c
 		*(struct secret **)field_of(row, object) = secret;
 	} else if (row->type == VALUE_PORTS && !ports_read(text, NULL, 0)) {
 		return VALUE_READ_WRONG;
+	} else if (row->type == VALUE_NETWORKS && !networks_are_valid(text)) {
+		return VALUE_READ_WRONG;
 	} else if (is_text(row->type)) {
 		bool is_unset = length == 0 && row->type != VALUE_SQL;
 		const char *copy = is_unset ? NULL : arena_copy(arena, text, length);
@@ -296,6 +299,10 @@ const char *value_accepted(const struct value_row *row, char *buf, size_t size)
 			 "a whole number from %" PRId64 " to %" PRId64
 			 ", or a list of such numbers with commas",
 			 least, most);
+		break;
+	case VALUE_NETWORKS:
+		text_copy(buf, size, "a list of networks with commas, such as 10.0.0.0/8, "
+				     "192.0.2.7, 2001:db8::/32, unix");
 		break;
 	case VALUE_MILLIS:
 		snprintf(buf, size, "whole milliseconds from %" PRId64 " to %" PRId64, least, most);

@@ -34,7 +34,7 @@ static bool is_number(const struct value_row *row)
 static bool is_text(const struct value_row *row)
 {
 	return row->type == VALUE_TEXT || row->type == VALUE_SQL || row->type == VALUE_PATH || row->type == VALUE_NAMES ||
-	       row->type == VALUE_PORTS;
+	       row->type == VALUE_PORTS || row->type == VALUE_NETWORKS;
 }
 
 TEST(every_default_is_accepted_and_reads_back)
