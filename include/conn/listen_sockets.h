@@ -9,6 +9,7 @@
  * The listening sockets of pgweir: see listen_sockets.c.
  */
 
+struct brief_address;
 struct conf_problems;
 struct listen_socket;
 struct listen_offer;
@@ -43,6 +44,9 @@ void world_stop_listen_sockets(struct world *world, enum listen_stop how);
 /* Stops (false) or resumes accepting on all sockets; new connections wait in the kernel
    meanwhile. */
 void world_set_accepting(struct world *world, bool on);
+/* Whether proxy_protocol_networks has this address of a sender, so that its connections begin with
+   a header of the PROXY protocol. */
+bool world_expects_header(const struct world *world, const struct brief_address *sender);
 /* Adds a socket of the process that this one replaces, before world_listen(), which keeps the
    sockets of the configuration, or all sockets if they came from systemd. `owns_file`: the other
    process has created the file of the Unix socket. False with problems. */

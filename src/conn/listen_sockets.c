@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "conf/networks.h"
 #include "conn/world.h"
 
 #include <errno.h>
@@ -77,6 +78,14 @@ void world_set_listen_options(struct world *w)
 	for (int i = 0; i < w->listen_sockets.count; i++)
 		listen_socket_set_options(w->listen_sockets.all[i], &config.options,
 					  config.defer_accept);
+}
+
+bool world_expects_header(const struct world *w, const struct brief_address *sender)
+{
+	const char *networks = w->conf->settings.proxy_protocol_networks;
+	size_t size = sender->family == AF_INET ? 4 : sender->family == AF_INET6 ? 16 : 0;
+
+	return networks && networks_have(networks, sender->u.ip, size);
 }
 
 /* ---- sockets of the process that this one replaces ---- */

@@ -40,6 +40,7 @@ struct web {
 };
 
 enum web_phase {
+	WEB_HEADER,				/* of the PROXY protocol, from a load balancer */
 	WEB_SECURING,				/* a TLS handshake */
 	WEB_READING,				/* a request, or nothing */
 	/* another request than a health check, on a spare connection */
@@ -69,6 +70,7 @@ struct connection {
 	struct web *web;
 	struct list node, ready;
 	enum web_phase phase;
+	bool is_secure;				/* TLS follows, or is used */
 	bool is_spare;				/* only health checks are answered */
 	struct verify_source source;		/* address of the client */
 	/* monotonic: last progress, or when the request is to be refused */

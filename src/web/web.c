@@ -30,6 +30,7 @@
 #include "base/text.h"
 #include "core/tls_setup.h"
 #include "net/listen.h"
+#include "net/proxy_header.h"
 #include "net/tls.h"
 
 #include <errno.h>
@@ -111,7 +112,9 @@ static bool is_idle(const struct connection *c)
 	if (c->peer.world->now - c->since < GRACE)
 		return false;
 	return c->phase == WEB_CLOSING || c->phase == WEB_WAITING ||
-	       ((c->phase == WEB_READING || c->phase == WEB_SECURING) && list_is_empty(&c->ready));
+	       ((c->phase == WEB_READING || c->phase == WEB_SECURING ||
+		 c->phase == WEB_HEADER) &&
+		list_is_empty(&c->ready));
 }
 
 /* Gives free places to spare connections with requests that need one. */
@@ -277,6 +280,14 @@ static void displace_refused(struct web *web, const struct verify_source *source
 	}
 }
 
+/* The client begins with a TLS handshake or a request. The connection may close. */
+static void connection_begin(struct connection *c)
+{
+	c->phase = c->is_secure ? WEB_SECURING : WEB_READING;
+	if (c->is_secure && !stream_secure_accept(&c->peer.stream, c->web->tls, NULL, 0))
+		connection_close(c);
+}
+
 static void on_accepted(void *context, int fd, const struct address *remote,
 			struct listen_socket *from)
 {
@@ -316,14 +327,10 @@ static void on_accepted(void *context, int fd, const struct address *remote,
 	list_init(&c->node);
 	list_append(&web->connections, &c->node);
 	web->count++;
-	c->phase = WEB_READING;
-	if (web->tls && !listen_socket_is_unix(from)) {
-		c->phase = WEB_SECURING;
-		if (!stream_secure_accept(&c->peer.stream, web->tls, NULL, 0)) {
-			connection_close(c);
-			return;
-		}
-	}
+	c->is_secure = web->tls && !listen_socket_is_unix(from);
+	c->phase = WEB_HEADER;
+	if (!world_expects_header(w, &brief))
+		connection_begin(c);
 	update_accepting(web);
 }
 
@@ -464,6 +471,48 @@ static void step_closing(struct connection *c)
 		stream_set_reading(&c->peer.stream, true);
 }
 
+/* Reads the header of a load balancer, and no byte beyond it, because a TLS handshake may follow.
+   Its client is the client of the connection from then on. */
+static void step_header(struct connection *c)
+{
+	struct bytes *in = &c->in;
+	struct proxy_header header = { .more = 1 };
+	enum proxy_verdict verdict = PROXY_MORE;
+	size_t wanted;
+	ssize_t got;
+
+	for (;;) {
+		if (bytes_size(in) > 0)
+			verdict = proxy_header_read(bytes_front(in), bytes_size(in), &header);
+		wanted = verdict == PROXY_OK ? header.size - bytes_size(in) : header.more;
+		if (verdict == PROXY_BAD || wanted == 0)
+			break;
+		got = stream_read(&c->peer.stream, c->peer.world->buffer,
+				  wanted < IN_MOST ? wanted : IN_MOST);
+		if (got == 0) {
+			stream_set_reading(&c->peer.stream, true);
+			return;
+		}
+		if (got > 0)
+			bytes_append(in, c->peer.world->buffer, (size_t)got);
+		if (got < 0 || in->failed) {
+			connection_close(c);
+			return;
+		}
+	}
+	if (verdict == PROXY_BAD) {
+		log_debug("HTTP: invalid PROXY protocol header: %s", header.fault);
+		connection_close(c);
+		return;
+	}
+	bytes_free(in);
+	if (header.has_client)
+		c->peer.remote = header.client;
+	c->source = brief_address_source(&c->peer.remote);
+	stream_set_reading(&c->peer.stream, true);
+	connection_begin(c);
+}
+
 static enum http_verdict read_request(struct connection *c, int *status)
 {
 	return bytes_size(&c->in) > 0 ? http_read((const char *)bytes_front(&c->in),
@@ -524,6 +573,9 @@ static void web_step(struct connection *c)
 		/* the step is made from the event loop, after this one */
 		c->web->work_at += HANDSHAKE_COST * WORK_SHARE;
 		stream_secure_go_on(&c->peer.stream);
+		return;
+	case WEB_HEADER:
+		step_header(c);
 		return;
 	case WEB_READING:
 		if (step_reading(c))
