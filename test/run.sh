@@ -386,7 +386,7 @@ install_python() {
 # the first builds with these, while the others are installed
 SCENE_PACKAGES="clang libclang-rt-dev strace valgrind openssl php-cli php-pgsql libdbd-pg-perl slapd dnsmasq-base fail2ban pgbadger
 	pg-activity pgtop prometheus-pgbouncer-exporter prometheus chromium chromium-driver patroni etcd-server
-	systemd libseccomp2 sqlsmith libpg-query-dev bzip2"
+	systemd libseccomp2 haproxy sqlsmith libpg-query-dev bzip2"
 # shellcheck disable=SC2086
 setup_packages $BUILD_PACKAGES libsystemd-dev libpam0g-dev libldap-dev postgresql procps python3-venv ca-certificates xz-utils
 postgres_find

@@ -77,6 +77,10 @@ struct login {
 	uint8_t unknown_key[SHA256_SIZE];
 	bool has_unknown_key;
 	enum login_question question;
+	/* LOGIN_HEADER: bytes of the header that have not arrived and are skipped */
+	size_t header_left;
+	/* the load balancer that has sent a header of the PROXY protocol; family 0: none */
+	struct brief_address sender;
 	bool ssl_asked, gss_asked;	/* one SSLRequest and one GSSENCRequest per connection */
 	bool direct;			/* the connection began with TLS, without an SSLRequest */
 	struct tls_context *tls;	/* LOGIN_TLS...: the context of the handshake (held) */

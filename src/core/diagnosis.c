@@ -228,6 +228,7 @@ static bool explain_login(struct client_wait *wait, const struct login *l)
 		words = "the login has failed, and its error is delayed";
 		break;
 	case LOGIN_PACKET:
+	case LOGIN_HEADER:
 	case LOGIN_TLS_HELLO:
 	case LOGIN_TLS:
 	case LOGIN_LOOKUP:

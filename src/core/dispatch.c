@@ -16,6 +16,7 @@
 #include "core/console_client.h"
 #include "login/handshake.h"
 #include "login/login.h"
+#include "login/proxy.h"
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "relay/link.h"
@@ -181,6 +182,7 @@ static bool client_open(struct world *w, int fd, const struct address *remote, b
 		client_end(c, REASON_NO_MEMORY, NULL);
 		return false;
 	}
+	proxy_expect(c);
 	/* with tcp_defer_accept the start-up packet has usually arrived */
 	client_readable(c, true);
 	if (c->login && c->login->address && w->logins.addresses->login_count > most &&

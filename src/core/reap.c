@@ -188,7 +188,8 @@ static void log_client(const struct client *c, enum close_reason why, const char
 	bool was_logging_in = c->peer.ended_in == CLIENT_STARTUP ||
 			      c->peer.ended_in == CLIENT_AUTH || c->peer.ended_in == CLIENT_LOOKUP;
 	/* Health checks of load balancers leave before the first byte, several times a second. */
-	bool is_health_check = why == REASON_CLIENT_EOF && l && l->step == LOGIN_PACKET &&
+	bool is_health_check = why == REASON_CLIENT_EOF && l &&
+			       (l->step == LOGIN_PACKET || l->step == LOGIN_HEADER) &&
 			       !l->ssl_asked && !l->gss_asked && !l->direct &&
 			       bytes_size(&c->peer.held) == 0;
 	char who[256], text[REASON_LOG_TEXT], database[PRINTABLE_NAME], user[PRINTABLE_NAME],

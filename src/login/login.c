@@ -4,7 +4,8 @@
  *
  * In the order of time, with the steps of tbl/login_step.tbl:
  *
- * 1. client_open() (core/dispatch.c) accepts the connection: PACKET. login_read() reads each
+ * 1. client_open() (core/dispatch.c) accepts the connection: PACKET, or HEADER if a load balancer
+ *    names its clients (proxy.c), and then PACKET. login_read() reads each
  *    packet completely, and at most STARTUP_MOST or PASSWORD_MOST bytes, because the client is not
  *    authenticated; the first unexpected byte ends the connection.
  * 2. After an SSLRequest the handshake waits for its turn (TLS_HELLO, TLS_TURN, TLS), and the login
@@ -51,7 +52,12 @@
 #include "base/inline.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
+<<<<<<< HEAD
 #include "login/startup_packet.h"
+=======
+#include "login/proxy.h"
+#include "login/startup.h"
+>>>>>>> 847a4649 (login: let a load balancer name its clients)
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pool/drain.h"
@@ -160,7 +166,8 @@ static bool is_ours(const struct client *c)
 /* Limits the memory for an unauthenticated client. */
 static size_t room_for(const struct client *c)
 {
-	size_t most = c->login->step == LOGIN_PACKET ? STARTUP_MOST : PASSWORD_MOST + 1,
+	size_t most = c->login->step == LOGIN_PACKET || c->login->step == LOGIN_HEADER
+			      ? STARTUP_MOST : PASSWORD_MOST + 1,
 	       held = bytes_size(&c->peer.held);
 
 	return held < most ? most - held : 0;
@@ -207,7 +214,9 @@ static void take_packets(struct client *c)
 	for (took = 1; at < n && took > 0 && is_ours(c); at += took) {
 		enum login_step step = c->login->step;
 
-		if (step == LOGIN_PACKET)
+		if (step == LOGIN_HEADER)
+			took = proxy_take(c, mine + at, n - at);
+		else if (step == LOGIN_PACKET)
 			took = startup_packet(c, mine + at, n - at);
 		else if (step == LOGIN_PASSWORD || step == LOGIN_SASL_FIRST ||
 			 step == LOGIN_SASL_FINAL)

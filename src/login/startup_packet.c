@@ -23,6 +23,7 @@
 #include "cancel/cancel.h"
 #include "login/handshake.h"
 #include "login/login.h"
+#include "net/proxy_header.h"
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pg/message.h"
@@ -354,7 +355,8 @@ static bool admit(struct client *c, const struct database *database)
 
 static void log_attempt(const struct client *c)
 {
-	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[48] = "";
+	char who[256], database[PRINTABLE_NAME], user[PRINTABLE_NAME], tls[96], more[128] = "";
+	char sender[64];
 
 	if (!c->peer.world->conf->settings.log_connections ||
 	    !client_is_sampled(c, c->peer.world->conf->settings.log_sample))
@@ -366,6 +368,9 @@ static void log_attempt(const struct client *c)
 	if (c->login->direct)
 		snprintf(more + strlen(more), sizeof(more) - strlen(more),
 			 " sslnegotiation=direct");
+	if (c->login->sender.family != 0)
+		snprintf(more + strlen(more), sizeof(more) - strlen(more), " proxy=%s",
+			 brief_address_and_port(&c->login->sender, sender, sizeof(sender)));
 	log_info("%s login attempt: db=%s user=%s tls=%s replication=%s%s",
 		 client_text(c, who, sizeof(who)),
 		 printable_name(c->login->database, database, sizeof(database)),
@@ -493,7 +498,9 @@ size_t startup_packet(struct client *c, const uint8_t *at, size_t n)
 	case PG_MORE:
 		return 0;
 	case PG_BAD:
-		if (packet.fault == STARTUP_FAULT_LAYOUT)
+		if (proxy_header_is_signed(at, n) && c->login->sender.family == 0)
+			client_end(c, REASON_PROXY_SENDER, NULL);
+		else if (packet.fault == STARTUP_FAULT_LAYOUT)
 			client_end(c, REASON_BAD_STARTUP, NULL);
 		else
 			client_end_bad_header(c, at, n);
