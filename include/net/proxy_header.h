@@ -10,13 +10,13 @@
 
 enum proxy_verdict {
 	PROXY_MORE,			/* the bytes are the beginning of a header */
-	PROXY_BAD,			/* the bytes are no header, or a malformed one */
+	PROXY_BAD,			/* the bytes are not a header, or it is malformed */
 	PROXY_OK
 };
 
 struct proxy_header {
-	/* PROXY_OK: bytes of the whole header, at most 65,551. In version 2 the bytes behind the
-	   addresses (TLVs) count, and need not have arrived. */
+	/* PROXY_OK: bytes of the whole header, at most 65,551. In version 2 the TLVs, which
+	   follow the addresses, count; they need not have arrived. */
 	size_t size;
 	/* PROXY_MORE: this number of further bytes belongs to the header in any case. At least 1 */
 	size_t more;
@@ -27,7 +27,7 @@ struct proxy_header {
 	/* PROXY_OK with has_client: address and port of the client. ::ffff:a.b.c.d is the IPv4
 	   address */
 	struct brief_address client;
-	const char *fault;		/* PROXY_BAD: what is wrong; a constant */
+	const char *fault;		/* PROXY_BAD: the reason, a constant */
 };
 
 /* Parses a header at the front of n bytes. It reads neither beyond the n bytes nor more than the

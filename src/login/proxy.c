@@ -4,12 +4,12 @@
  * 1. A connection comes from an address of proxy_protocol_networks. It is counted there, like any
  *    login in progress, so that a load balancer with many silent connections displaces its own.
  * 2. LOGIN_HEADER: the header must be the first bytes, in clear text, also before TLS and before a
- *    cancel request. What is no header ends the connection: otherwise a client that reaches
- *    pgweir's port past the load balancer's own would count with a trusted address.
+ *    cancel request. Anything else ends the connection. Otherwise a client on the machine of the
+ *    load balancer could connect without a header and count with a trusted address.
  * 3. The client moves to the address that the header names. HBA lines, limits, SHOW, the log and
  *    application_name_add_host see only this one; the log line of the login attempt adds the load
  *    balancer as proxy=ADDRESS.
- * 4. Bytes behind the addresses (TLVs, up to 64 KiB) are skipped as they arrive, without being
+ * 4. The TLVs, up to 64 KiB, follow the addresses. They are skipped as they arrive, without being
  *    kept. Then a start-up packet follows: LOGIN_PACKET.
  *
  * client_login_timeout and the limits of logins apply throughout. An online restart leaves a

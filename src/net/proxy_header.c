@@ -11,8 +11,8 @@
  * client asked for in TLS, an id of AWS) are skipped, and so is their checksum: the bytes come over
  * TCP from a sender that is trusted.
  *
- * Fail closed: a header that is not understood names nobody, and the connection must end, because
- * otherwise the client would count with the address of the load balancer, which rules may admit.
+ * Fail closed: the caller ends the connection if a header is malformed. Otherwise the client would
+ * count with the address of the load balancer, which rules may admit.
  */
 #include "net/proxy_header.h"
 
@@ -27,8 +27,8 @@
 #define V2_FIXED 16			/* bytes before the addresses */
 #define V1_FIELD 40			/* longest word, with a NUL: an IPv6 address has 39 bytes */
 
-enum { V2_LOCAL = 0x20, V2_PROXY = 0x21 };
-enum { V2_UNSPEC = 0x00, V2_TCP4 = 0x11, V2_TCP6 = 0x21, V2_UNIX = 0x31 };
+enum { V2_LOCAL = 0x20, V2_PROXY = 0x21 };	/* with the version */
+enum { OVER_UNKNOWN = 0x00, OVER_TCP4 = 0x11, OVER_TCP6 = 0x21, OVER_UNIX = 0x31 };
 
 static enum proxy_verdict proxy_header_bad(struct proxy_header *h, const char *fault)
 {
@@ -150,11 +150,11 @@ static enum proxy_verdict v2_read(const uint8_t *at, size_t n, struct proxy_head
 		return PROXY_OK;
 	if (at[12] != V2_PROXY)
 		return proxy_header_bad(h, "an unknown version or command");
-	if (at[13] == V2_UNSPEC || at[13] == V2_UNIX)
+	if (at[13] == OVER_UNKNOWN || at[13] == OVER_UNIX)
 		return PROXY_OK;
-	if (at[13] != V2_TCP4 && at[13] != V2_TCP6)
+	if (at[13] != OVER_TCP4 && at[13] != OVER_TCP6)
 		return proxy_header_bad(h, "an unknown family or transport");
-	ip_size = at[13] == V2_TCP4 ? 4 : 16;
+	ip_size = at[13] == OVER_TCP4 ? 4 : 16;
 	/* both addresses, both ports */
 	if (follows < 2 * ip_size + 4)
 		return proxy_header_bad(h, "too short for its addresses");
@@ -176,7 +176,7 @@ enum proxy_verdict proxy_header_read(const uint8_t *at, size_t n, struct proxy_h
 		return n < V1_SIGNATURE_SIZE ? proxy_header_more(h, V1_SIGNATURE_SIZE - n)
 					     : v1_read(at, n, h);
 	if (memcmp(at, V2_SIGNATURE, two) == 0)
-		return n < V2_SIGNATURE_SIZE ? proxy_header_more(h, V2_FIXED - n) : v2_read(at, n, h);
+		return v2_read(at, n, h);
 	return proxy_header_bad(h, "no header");
 }
 

@@ -1,8 +1,8 @@
 /*
  * The header of the PROXY protocol, which any machine may send as the first bytes of a connection.
  *
- * Input: the bytes of the connection. Properties: for any part of a header the result is that of the whole header or PROXY_MORE, and what PROXY_MORE
- * asks for belongs to the header; a client is named by an address of a known family.
+ * Input: the bytes of the connection. Properties: a part of a header gives the result of the whole header or PROXY_MORE; the further bytes that PROXY_MORE
+ * asks for belong to the header; the address of a client has a known family.
  */
 #include "fuzz.h"
 #include "net/proxy_header.h"

@@ -36,7 +36,7 @@ def start(scene, **settings):
 
 
 def behind(weir, header, source=BALANCER):
-    """A client whose connection begins with the header."""
+    """A client that sends the header first."""
     client = weir.connect_from(source)
     client.send(header)
     return client
@@ -111,7 +111,7 @@ def test_header_from_elsewhere_is_refused(scene, header):
     for source in ("127.0.0.3", "127.0.0.1"):
         error = refusal(behind(weir, header, source))
         assert (error["C"], error["M"]) == ("28000", ELSEWHERE)
-    # a second header names nobody either
+    # a second header
     assert refusal(behind(weir, v1("192.0.2.1")), v1())["C"] == "08P01"
 
 
@@ -212,7 +212,7 @@ def test_reload_changes_the_networks(scene):
 
 
 def test_silent_connections_of_the_balancer_make_room(scene):
-    """They count at its own address until they have named a client."""
+    """Until the header arrives, a connection counts at the address of the load balancer."""
     weir = start(scene, max_login_clients=5)
     silent = [weir.connect_from(BALANCER) for _ in range(8)]
     until(lambda: sum(row["logins"] for row in weir.show("ADDRESSES") if row["address"] == BALANCER) <= 5, "some were displaced")
@@ -260,7 +260,7 @@ def test_http_without_a_header_is_refused(scene):
 
 
 def test_guessed_passwords_count_for_the_client(scene):
-    """A client that guesses passwords delays its own refusals, and not those of others behind the same balancer."""
+    """Failed logins delay the refusals of their client, and not of the load balancer."""
     weir = start(scene, auth_type="plain", users={"app": "right"}, login_failure_delay=0.01)
     for _ in range(3):
         client = behind(weir, v1("192.0.2.66"))

@@ -23,7 +23,7 @@ static const struct good { const char *bytes; size_t size; const char *client; }
 	GOOD(V2 "\x21" TCP4, "192.0.2.7:51244"),
 	GOOD(V2 "\x21" TCP6, "[2001:db8::7]:51244"),
 	GOOD(V2 "\x21" MAPPED, "192.0.2.7:51244"),
-	/* TLVs behind the addresses */
+	/* with TLVs */
 	GOOD(V2 "\x21\x11\x00\x13" "\xc0\x00\x02\x07" "\x0a\x00\x00\x01" "\xc8\x2c" "\x19\x20" "\x02\x00\x04" "name", "192.0.2.7:51244"),
 	GOOD(V2 "\x20\x00\x00\x00", ""),
 	GOOD(V2 "\x20" TCP4, ""),
@@ -52,7 +52,7 @@ TEST(headers_are_read)
 	}
 }
 
-/* Any part of a header asks for bytes that the header has; an answer that comes early is that of the whole. */
+/* A part of a header asks only for bytes of the header, or gives the result of the whole header. */
 TEST(parts_ask_for_no_more_than_the_rest)
 {
 	char buf[80];
