@@ -52,12 +52,8 @@
 #include "base/inline.h"
 #include "cancel/cancel.h"
 #include "login/handshake.h"
-<<<<<<< HEAD
-#include "login/startup_packet.h"
-=======
 #include "login/proxy.h"
-#include "login/startup.h"
->>>>>>> 847a4649 (login: let a load balancer name its clients)
+#include "login/startup_packet.h"
 #include "net/tls.h"
 #include "pg/build.h"
 #include "pool/drain.h"

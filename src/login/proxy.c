@@ -20,7 +20,7 @@
 #include "auth/client_address.h"
 #include "auth/login_state.h"
 #include "conn/client.h"
-#include "conn/listening.h"
+#include "conn/listen_sockets.h"
 #include "net/proxy_header.h"
 
 void proxy_expect(struct client *c)
