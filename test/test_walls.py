@@ -26,7 +26,8 @@ ROOMS = {
     "pg": ({"base"}, {"openssl", "stringprep", "idn-free"}),
     "conf": ({"base"}, set()),
     "sql": ({"base", "pg"}, set()),
-    "pool": ({"base", "conf"}, set()),
+    "shared": ({"base"}, set()),
+    "pool": ({"base", "conf", "shared"}, set()),
     "patroni": ({"base", "net", "conf"}, {"event2", "openssl", "jansson", "setjmp"}),
     "verify": ({"base", "conf", "pg"}, {"event2", "ldap", "lber", "security"}),
 }
@@ -46,6 +47,7 @@ FORBIDDEN = {
     "pg": {"sys/socket", "sys/epoll", "poll", "unistd", "time", "sys/time", "base/clock"},
     "sql": {"sys/socket", "sys/epoll", "poll", "unistd", "time", "sys/time", "base/clock"},
     "pool": {"sys/socket", "sys/epoll", "poll", "netinet", "arpa"},
+    "shared": {"sys/socket", "sys/epoll", "poll", "netinet", "arpa"},
 }
 
 

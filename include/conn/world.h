@@ -211,6 +211,8 @@ struct world {
 		usec_t at;				/* wall clock; 0: none yet */
 		bool has_failed;
 	} reload;
+	/* what this world has in common with the other worlds of the process; not owned */
+	struct shared *shared;
 	struct pools *pools;
 	struct params_table *params;		/* tracked parameters and their sets of values */
 	struct statements *statements;		/* texts of prepared statements */

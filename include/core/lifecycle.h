@@ -9,9 +9,10 @@
  * commands on all connections.
  */
 
-/* Returns NULL with problems if files cannot be read (TLS, auth_file). Takes a reference to
-   conf. */
-struct world *world_new(struct event_base *base, struct conf *conf, struct conf_problems *problems);
+/* Returns NULL with problems if files cannot be read (TLS, auth_file). Takes a reference to conf;
+   `shared` must live longer. */
+struct world *world_new(struct event_base *base, struct shared *shared, struct conf *conf,
+			struct conf_problems *problems);
 /* Ends all connections. Sends the error `why` to every client, unless `is_silent`. */
 void world_end_sessions(struct world *world, enum close_reason why, bool is_silent);
 /* Ends the remaining connections and frees everything. Sets *world to NULL; *world may be NULL. */

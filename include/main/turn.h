@@ -11,6 +11,7 @@ struct web;
 struct pooler {
 	struct event_base *base;
 	struct event *tick;			/* fires about ten times a second */
+	struct shared *shared;			/* made before the world, and freed after it */
 	struct world *world;
 	struct console *console;
 	struct web *web;			/* the HTTP endpoint */

@@ -59,10 +59,11 @@ struct host {
 	/* the addresses of the name, with a reference; written by watch/names.c */
 	bool is_looked_up;
 	int users;			/* references of places, servers, roles and pools */
-	/* connections to it, without connections that carry cancel requests */
-	int servers;
+	/* connections to it, without watchers and connections that carry cancel requests:
+	   max_host_connections */
+	struct budget *servers;
 	/* of these, of databases that clients may have invented (pool_is_trial) */
-	int trials;
+	struct budget *trials;
 	/* pools with servers or waiting for room; pools waiting for room; servers with a client.
 	   Valid after hosts_count() */
 	int sharers, waiting, used;
@@ -152,10 +153,13 @@ static inline bool pool_is_trial(const struct pool *pool)
 void database_admitted(struct database *database);
 static inline bool host_is_full(const struct host *host)
 {
-	return is_reached(host->servers, host->pools->conf->settings.max_host_connections);
+	return !budget_has_room(host->servers);
 }
-/* The server is opened at this host: it counts there and no longer at another host. NULL: at
-   none. */
+/* The server is opened at this host: it counts there and no longer at another host. False: it would
+   exceed the budget of the host, and nothing has changed. */
+bool pool_server_take_host(struct pool_server *server, struct host *host);
+/* The server is at this host, also beyond its budget: a watcher, which does not count, or a server
+   that exists already. NULL: the server counts at no host any more. */
 void pool_server_set_host(struct pool_server *server, struct host *host);
 /* Counts the server, which another process has handed over, at the host with this key. False: no
    memory. */

@@ -40,6 +40,16 @@ static inline struct pool_client *client_first(const struct pool *pool, enum cli
 	return node ? client_at(node) : NULL;
 }
 
+/* Returns the IDLE or USED server that is idle longest, or NULL. */
+static inline struct pool_server *pool_idle_longest(const struct pool *pool)
+{
+	struct list *node = list_last(&pool->servers[SERVER_USED]);
+
+	if (!node)
+		node = list_last(&pool->servers[SERVER_IDLE]);
+	return node ? server_at(node) : NULL;
+}
+
 /* Closes the server with ops->drop. Returns whether it has ended: the reap may have to do that
    first. */
 static inline bool server_drop(struct pool_server *server, enum close_reason why)
@@ -83,19 +93,6 @@ static inline usec_t pool_waited(const struct pool_client *client, usec_t now)
 	return now - (client->since > stopped_until ? client->since : stopped_until);
 }
 
-/* Puts the pool on a list of the pools that a limit keeps from opening servers, or removes it. */
-static inline void list_shortage(struct pool *pool, struct list *all, struct list *node,
-				 bool is_short)
-{
-	if (list_is_empty(node) != is_short)
-		return;
-	pool->pools->shortages += is_short ? 1 : -1;
-	if (is_short)
-		list_append(all, node);
-	else
-		list_remove(node);
-}
-
 /* life.c */
 /* Whether only internal requests, such as auth_query, use the pool. Then a new server counts for
    max_auth_query_connections (pool_server.for_internal). */
@@ -111,7 +108,73 @@ int pool_count_usable(const struct pool *pool, bool with_logins);
    host. */
 bool pool_refuses(const struct pool *pool, const struct pool_client *client, usec_t now);
 
+/* seats.c */
+/* Opens a server with ops->dial, for a client of the pool or for none, if every budget has room for
+   one more; `most` servers of the pool may be open, 0: any number. Returns whether there was
+   room. */
+bool pool_dial(struct pool *pool, struct pool_client *whom, int64_t most);
+/* A server was made, also one that another process has handed over; its kind is known. */
+void seat_use(struct pool_server *server);
+/* A client gets a server that only look-ups have used. */
+void seat_serves_clients(struct pool_server *server);
+/* The server has ended, or becomes a watcher. */
+void seat_give(struct pool_server *server);
+/* The pool waits for the budget of this limit, and for no other; `first`: the client that waits
+   longest for a server or, without such a client, for the parameters of one; NULL: none. */
+void pool_wait_for(struct pool *pool, enum pool_limit limit, const struct pool_client *first);
+/* The server is idle, or has ended: marks the pools of this world that wait for a budget that the
+   server counts for. Pools of other worlds are marked if it has ended; an idle server is given to
+   them at the end of the turn. */
+void seats_wake(const struct pool_server *server);
+/* Returns the pool of another world that waits for a server of this pool, longest waiting first, or
+   NULL. */
+struct pool *pool_elsewhere(const struct pool *pool);
+/* Whether the idle servers of the pool go to another world first: a client of the same pool there
+   has waited longer than `first`, which may be NULL. */
+bool pool_owes(const struct pool *pool, const struct pool_client *first);
+/* At the end of its turn the world gives idle servers to others. */
+static inline void pools_ask(struct pools *pools)
+{
+	struct list *first = list_first(&pools->all);
+
+	pools->bell.is_asked = true;
+	/* the turn schedules a world with a marked pool */
+	if (first)
+		pool_mark(pool_at(first));
+}
+/* Marks `pool`, which waits for this server or for what the server counted for; NULL: for a host
+   that has room. */
+static inline void pool_ring(struct pool *pool, const struct pool_server *server)
+{
+	if (!server || pool->pools == server->pool->pools || server->state == SERVER_DEAD)
+		pool_mark(pool);
+	else
+		pools_ask(server->pool->pools);
+}
+/* The budgets of an object; false, NULL: no memory. */
+bool database_hold_budgets(struct database *database);
+void database_drop_budgets(struct database *database);
+bool user_hold_budgets(struct pools *pools, struct user *user);
+void user_drop_budgets(struct pools *pools, struct user *user);
+struct budget *pool_hold_budget(const struct database *database, const struct user *user,
+				const struct host *host);
+/* The limits are set to those of the configuration. */
+void database_set_limits(struct database *database);
+void user_set_limits(struct pools *pools, struct user *user);
+void pools_set_limits(struct pools *pools);
+/* Asserts that each budget is used by exactly the connections of all worlds that count for it. */
+void seats_check(struct shared *shared);
+
+/* give.c */
+/* Gives idle servers to the pools of other worlds that wait for them, at the end of the turn. */
+void pools_give(struct pools *pools, usec_t now);
+
 /* host.c */
+void host_set_limits(struct host *host);
+/* Returns the pool that gets the next room at the host, or NULL; and whether the idle server is to
+   close for it. */
+struct pool *host_awaited_by(const struct host *host);
+bool host_owes(const struct pool_server *server, const struct pool *to, usec_t now);
 /* Whether no host of the pool has room for another server of this pool, also because other pools
    come first. Needs pool_places(). */
 bool pool_hosts_are_full(const struct pool *pool, usec_t now);
@@ -121,11 +184,13 @@ struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now);
 /* Returns why pool_size or max_host_connections closes this server, which its client releases, or
    REASON_NONE. */
 enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now);
-/* Sets pools->are_hosts_scarce and close_above of all pools. */
+/* Sets close_above of all pools, after a change of what it depends on; and are_hosts_scarce. */
+void pools_renew_close_above(struct pools *pools);
 void pools_set_scarce(struct pools *pools, bool are_scarce);
 int64_t pool_close_above(const struct pool *pool);
-/* Marks the pool that comes first at the host; or at each host of the pool that has room. */
-void host_wake(const struct host *host);
+/* Marks the pool that comes first at the host, because of this server or, with NULL, because the
+   host has room; or at each host of the pool that has room. */
+void host_wake(const struct host *host, const struct pool_server *server);
 void pool_hosts_wake(const struct pool *pool);
 /* Returns the server that its client has had for the longest time, of all servers at hosts of the
    pool, or NULL. */
@@ -154,6 +219,8 @@ static inline bool pool_is_forced(const struct pool *pool)
 /* Returns the allowance that the settings of the user, the database and [pgbouncer] give the pool
    now. */
 struct pool_allowance pool_allowance_of(const struct pool *pool);
+/* Sets pool->allowed, and what follows from it. */
+void pool_allow(struct pool *pool);
 /* A client has logged in to an automatic database: from now on autodb_idle_timeout applies to
    it. */
 void database_register(struct database *database);

@@ -9,16 +9,18 @@
 #include "pool/close_reason.h"
 #include "pool/latency.h"
 #include "pool/stats.h"
+#include "shared/shared.h"
 
 #include <string.h>
 
 /*
  * Databases, users and pools with their queues and limits: which client may use which server
  * connection, and when. This room sends no bytes and opens no sockets; it calls struct pool_ops for
- * that. Every count is the length of a list of this room.
+ * that. Every count is the length of a list of this room, and every limit is a budget of room
+ * shared (pool/seats.c).
  *
  * Invariants (pools_check): an idle server has no client; a link has two ends; an object is on the
- * list of its state; counts of database and user are the sums over their pools.
+ * list of its state; `used` of a budget is the sum over the pools that count for it.
  */
 enum client_state {
 #define CLIENT_STATE(id, name, moves) CLIENT_##id,
@@ -107,10 +109,9 @@ struct database {
 	bool is_console;
 	/* its hosts, if clients ask for roles (pool/role.h); NULL: no client does */
 	struct roles *roles;
-	int servers, clients;			/* connections over all pools */
+	/* servers and clients of all its pools: max_db_connections, max_db_client_connections */
+	struct budget *servers, *clients;
 	struct list members;			/* its pools (pool->of_database) */
-	/* pools that max_db_connections holds back, longest held first */
-	struct list held;
 	struct stats_history stats;
 	/* the last statement number when a command changed the meaning of statement texts
 	   (pg_tag_changes_meaning) */
@@ -126,11 +127,11 @@ struct database {
 struct user {
 	char *name;
 	const struct conf_user *conf;		/* may be NULL */
-	/* server connections opened as this user; clients logged in as this user */
-	int servers, clients;
+	/* servers opened as this user: max_user_connections; clients logged in as this user:
+	   max_user_client_connections */
+	struct budget *servers, *clients;
 	int pools;				/* pools with this user in their key */
-	/* its pools (pool->of_user); the pools that max_user_connections holds back */
-	struct list members, held;
+	struct list members;			/* its pools (pool->of_user) */
 	/* when it became unused; 0: in use, or not checked yet */
 	usec_t idle_since;
 	UT_hash_handle hh;
@@ -150,14 +151,22 @@ struct pool {
 	struct pools *pools;
 	/* in the list of all pools; of the database; of the user; of pools to be scheduled */
 	struct list node, of_database, of_user, dirty;
-	struct list held_by_database, held_by_user, held_by_host;
+	struct budget_wait wait_for_database, wait_for_user, wait_for_host, wait_for_lookups;
+	/* with several worlds: a client waits, and another world may have a server for it */
+	struct budget_wait wait_for_server;
+	bool is_waiting;		/* in at least one of these lists */
 	struct database *database;
 	struct user *user;
 	struct list clients[CLIENT_STATES];
 	struct list servers[SERVER_STATES];
 	int client_count[CLIENT_STATES], server_count[SERVER_STATES];
-	/* servers, without connections that carry cancel requests */
+	/* servers, without connections that carry cancel requests and watchers */
 	int live;
+	/* the same in all worlds: the pool size */
+	struct budget *budget;
+	/* 1: a seat in each budget is taken for the server that ops->dial opens now, and ... */
+	uint8_t seats;
+	bool seat_is_for_internal;	/* ... in shared->lookup_servers */
 	struct pool_allowance allowed;		/* from the current snapshot */
 	/* how many of server_count[SERVER_LOGIN] carry cancel requests, or are watchers */
 	int apart_logins;
@@ -186,6 +195,9 @@ struct pool {
 	bool reads_sequences;
 	/* neither a host nor reads_sequences: any idle server suits its next client */
 	bool is_plain;
+	/* an idle server is for a client of another world that has waited longer: see
+	   pools_give() */
+	bool owes;
 	uint64_t served_at_once;		/* clients that got a server without waiting */
 	struct latencies *latencies;		/* NULL: none yet */
 	uint64_t closes;			/* clients that have left after their login */
@@ -297,7 +309,8 @@ struct pool_server {
 	const struct pool_client *last;
 	/* the start-up parameters that it was opened with; set before init */
 	const struct params *startup;
-	/* where it counts for max_host_connections; NULL: nowhere. Set by pool_server_set_host() */
+	/* where it counts for max_host_connections; NULL: nowhere. Set by
+	   pool_server_take_host() */
 	struct host *host;
 	/* the number of the client that it was opened for; set before init */
 	uint32_t dedicated;
@@ -364,6 +377,11 @@ struct pool_ops {
 	   only for values of sequences, and takes the server from it. False: there is no such
 	   client. */
 	bool (*yield)(struct pool *pool);
+	/* The server, which is idle and has no link, goes to a pool of another world that has the
+	   same database, user and host: calls pool_server_move() and gives the connection to that
+	   world, with the parameters that clients there wait for. False: it does not. NULL: servers
+	   do not move, and close instead. */
+	bool (*move)(struct pool_server *server, struct pool *to);
 };
 
 /* The server closes at its release, for this reason; REASON_NONE: it stays. */
@@ -374,6 +392,8 @@ static inline void pool_server_close_later(struct pool_server *server, enum clos
 
 struct pools {
 	const struct pool_ops *ops;
+	struct shared *shared;			/* what it has in common with other worlds ... */
+	struct bell bell;			/* ... and what the others tell it */
 	void *owner;				/* the world; room core sets and uses it */
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */
@@ -389,12 +409,8 @@ struct pools {
 	uint32_t incarnations;				/* the last value of host->incarnation */
 	struct written *written;		/* uthash: see pool/freshness.h */
 	uint64_t random;			/* for the choice of hosts */
-	/* pools that max_host_connections holds back, longest held first */
-	struct list held;
-	/* how many times a pool is on a list of held pools, and how many hosts exceed
-	   max_host_connections */
-	int shortages;
-	int hosts_exceeded;			/* hosts that exceed max_host_connections */
+	/* hosts that exceed max_host_connections; counted in bell.shortages */
+	int hosts_exceeded;
 	/* max_host_connections may claim a server at its release: set when a pool waits, cleared in
 	   a tick */
 	bool are_hosts_scarce;
@@ -403,10 +419,8 @@ struct pools {
 	struct list dirty;			/* to be scheduled this turn */
 	struct list unauthenticated[CLIENT_STATES];	/* clients without a pool yet */
 	int unauthenticated_count[CLIENT_STATES];
-	/* all client connections, including console and unauthenticated clients, without cancel
-	   requests */
+	/* client connections of this world: its part of shared->clients */
 	int clients;
-	int internal_servers;			/* servers of all pools that are for_internal */
 	/* an internal request waits because of max_auth_query_connections: pools_maintain closes
 	   idle internal servers */
 	bool internal_servers_missed;
@@ -458,7 +472,9 @@ static ALWAYS_INLINE void latency_add_fast(struct pool *pool, enum latency which
 	latency_add_slowly(pool, which, bucket);
 }
 
-struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now);
+/* `shared` must live longer. */
+struct pools *pools_new(const struct pool_ops *ops, struct shared *shared, struct conf *conf,
+			usec_t now);
 /* All clients and servers must have been detached. */
 void pools_free(struct pools **pools);
 /* Applies a new snapshot: creates, changes and removes databases. Connections that do not fit the
@@ -529,17 +545,6 @@ static inline int64_t first_set(int64_t a, int64_t b, int64_t global)
 		return a;
 	return b != CONF_UNSET ? b : global;
 }
-/* 0: unlimited */
-static inline int64_t database_max_servers(const struct database *database)
-{
-	return first_set(CONF_UNSET, database->conf->max_db_connections,
-			 database->pools->conf->settings.max_db_connections);
-}
-static inline int64_t user_max_servers(const struct pools *pools, const struct user *user)
-{
-	return first_set(OF_USER(user, max_user_connections), CONF_UNSET,
-			 pools->conf->settings.max_user_connections);
-}
 
 /* Returns why a further client is refused, or REASON_NONE. max_client_conn is checked earlier
    (login/startup_packet.c). An administrator is always admitted to the console. */
@@ -589,6 +594,9 @@ static inline void pool_server_dedicate(struct pool_server *server, uint32_t ded
 	server->dedicated = dedicated;
 	server->pool->dedicated++;
 }
+/* Moves an idle server to the pool of another world that has the same database, user and host. The
+   budgets of all worlds stay as they are. False: no memory; the server has not moved. */
+bool pool_server_move(struct pool_server *server, struct pool *to, usec_t now);
 /* Returns why a server must be closed when its client returns it, or REASON_NONE if it can be
    kept. */
 enum close_reason pool_server_is_spent(const struct pool_server *server, usec_t now);
@@ -667,8 +675,9 @@ struct pool_view {
 	bool login_first;			/* a client of waiting_login has waited longest */
 	/* of `waiting`: clients that a tested or connecting server is available for */
 	int covered;
-	/* servers; live: without connections that carry cancel requests */
-	int idle, used, logging_in, live;
+	/* servers, without connections that carry cancel requests */
+	int idle, used, logging_in;
+	int64_t live;				/* of all worlds */
 	/* not 0: such a server fits the first client of the queue that needs a server */
 	int idle_fitting, used_fitting;
 	/* if not every server fits every client: an idle server fits a client, but not the first
@@ -683,15 +692,15 @@ struct pool_view {
 	bool refusable;
 	usec_t since_login_failed, login_retry, reserve_timeout;
 	int64_t size, reserve;			/* size 0: unlimited */
-	/* limit 0: unlimited */
-	int64_t database_servers, database_limit, user_servers, user_limit;
+	/* how many servers must close before another may open; 0: there is room */
+	int64_t database_excess, user_excess;
 	/* idle servers of other pools under the same limit */
 	int64_t database_evictable, user_evictable;
 	/* max_host_connections leaves the pool no room at any host; an idle server of another pool
 	   can make room */
 	bool host_full, host_evictable;
-	/* max_auth_query_connections; limit 0: a new server does not count for it */
-	int64_t internal_servers, internal_limit;
+	/* max_auth_query_connections is reached, and a new server would count for it */
+	bool internal_full;
 };
 struct pool_verdict {
 	enum pool_action action;
@@ -726,7 +735,7 @@ void pools_kill(struct pools *pools, struct database *database);
 bool pools_is_without_servers(const struct pools *pools, const struct database *database,
 			      bool marked);
 
-/* Asserts the invariants of all pools. */
+/* Asserts the invariants of all pools, and of the budgets of all worlds. */
 void pools_check(const struct pools *pools);
 
 #endif

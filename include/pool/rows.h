@@ -42,7 +42,8 @@ struct database_row {
 	/* NULL: not set; otherwise as in struct pool_row */
 	const char *mode, *link, *state, *load_balance, *sslmode;
 	int64_t max_servers, max_clients;	/* 0: unlimited */
-	int servers, clients, pools;
+	int64_t servers, clients;
+	int pools;
 	bool is_paused, is_disabled, is_automatic, is_removed;
 	const struct stats_history *stats;
 };
@@ -55,7 +56,8 @@ struct host_row {
 	const char *state, *why;		/* why: NULL: no event so far */
 	/* state `refuses`: a pool whose logins the host refuses */
 	const struct pool *refused;
-	int servers, pools, waiting_pools;	/* pools: with servers, or waiting for room */
+	int64_t servers;
+	int pools, waiting_pools;	/* pools: with servers, or waiting for room */
 	int used;				/* servers that serve a client */
 	int64_t max_servers;			/* 0: unlimited */
 	/* connecting has failed within server_login_retry */
@@ -66,7 +68,7 @@ struct user_row {
 	int64_t size, reserve;			/* CONF_UNSET: not set */
 	const char *mode, *link, *state;	/* NULL: not set */
 	int64_t max_servers, max_clients;	/* 0: unlimited */
-	int servers, clients;
+	int64_t servers, clients;
 };
 
 /* Calls give() for each row, in the order of the names (pools: by database, then user). Returns

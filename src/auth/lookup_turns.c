@@ -63,7 +63,7 @@ static bool try_address(void *context, const struct verify_source *source)
 static bool try_pool(struct lookup_turns *turns, const struct pool *pool)
 {
 	struct pools *pools = turns->pools;
-	int64_t limit = database_max_servers(pool->database), in_pool = 0, in_database = 0;
+	int64_t limit = pool->database->servers->limit, in_pool = 0, in_database = 0;
 	bool has_connection;
 
 	LIST_EACH(node, &turns->taken) {
@@ -76,7 +76,7 @@ static bool try_pool(struct lookup_turns *turns, const struct pool *pool)
 	    (limit > 0 && in_database >= (limit > 1 ? limit / 2 : 1)))
 		return false;
 	has_connection = pool->server_count[SERVER_IDLE] + pool->server_count[SERVER_USED] > 0 ||
-			 pools->internal_servers < pools->conf->settings.max_auth_query_connections;
+			 budget_has_room(&pools->shared->lookup_servers);
 	pools->internal_servers_missed |= !has_connection;
 	return has_connection;
 }

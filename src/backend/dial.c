@@ -114,8 +114,7 @@ static bool use_host(struct server *s)
 				return false;
 			continue;
 		}
-		if (host == s->pooled.host || !host_is_full(host)) {
-			pool_server_set_host(&s->pooled, host);
+		if (host == s->pooled.host || pool_server_take_host(&s->pooled, host)) {
 			host_name_of(host, d);
 			d->is_reached = false;
 			return true;

@@ -70,12 +70,13 @@ static const char *size_setting(const struct pool *pool)
 static void explain_size(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	int64_t reserve = pool->allowed.reserve, size = pool->allowed.size;
-	bool is_reserve_used = pool->live > size && reserve > 0;
+	bool is_reserve_used = pool->budget->used > size && reserve > 0;
 	char pins[PIN_TEXT];
 	size_t used;
 
-	snprintf(wait->text, WAIT_TEXT, "%d of %" PRId64 " server connections are in use (%s%s)",
-		 pool->live, is_reserve_used ? size + reserve : size, size_setting(pool),
+	snprintf(wait->text, WAIT_TEXT,
+		 "%" PRId64 " of %" PRId64 " server connections are in use (%s%s)",
+		 pool->budget->used, is_reserve_used ? size + reserve : size, size_setting(pool),
 		 is_reserve_used ? " and reserve_pool_size" : "");
 	if (pool_pins_text(pool, pins)) {
 		used = strlen(wait->text);
@@ -149,10 +150,10 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		break;
 	case LIMIT_INTERNAL:
 		snprintf(wait->text, WAIT_TEXT,
-			 "look-ups with auth_query have %d of %" PRId64
+			 "look-ups with auth_query have %" PRId64 " of %" PRId64
 			 " server connections (max_auth_query_connections)",
-			 pool->pools->internal_servers,
-			 pool->pools->conf->settings.max_auth_query_connections);
+			 pool->pools->shared->lookup_servers.used,
+			 pool->pools->shared->lookup_servers.limit);
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
 		break;
 	case LIMIT_LOGIN_RETRY:

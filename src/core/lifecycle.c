@@ -111,7 +111,7 @@ static bool make_parts(struct world *w, struct conf *conf)
 		return false;
 	verify_queue_init(&w->logins.handshakes->waiting);
 	w->statements = statements_new(w->params);
-	w->pools = pools_new(&policy_ops, conf, w->now);
+	w->pools = pools_new(&policy_ops, w->shared, conf, w->now);
 	w->logins.lookups = w->pools ? lookups_new(w->pools) : NULL;
 	w->watchers = watchers_new(w);
 	if (!w->statements || !w->logins.lookups || !w->watchers)
@@ -122,8 +122,8 @@ static bool make_parts(struct world *w, struct conf *conf)
 
 /* Not inlined: in the caller, run(), the inlined code would take registers from the event loop,
    which costs 10 instructions in each turn. */
-NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
-				     struct conf_problems *problems)
+NEVER_INLINE struct world *world_new(struct event_base *base, struct shared *shared,
+				     struct conf *conf, struct conf_problems *problems)
 {
 	struct world *w = mem_must(sizeof(*w));
 	const struct settings *set = &conf->settings;
@@ -132,6 +132,7 @@ NEVER_INLINE struct world *world_new(struct event_base *base, struct conf *conf,
 	char why[512];
 
 	w->base = base;
+	w->shared = shared;
 	w->ops = &dispatch_ops;
 	list_init(&w->peers.clients);
 	list_init(&w->peers.servers);
@@ -415,7 +416,7 @@ size_t world_drain_left(const struct world *w)
 	}
 	for (const struct database *d = w->pools->databases;
 	     w->drain.step == DRAIN_WAIT_SERVERS && d; d = d->hh.next)
-		left += (size_t)d->servers;
+		left += (size_t)d->servers->used;
 	return left;
 }
 

@@ -470,7 +470,8 @@ static int run(struct conf *conf, const struct start *start, int *ready_fd)
 		pooler.base = event_base_new_with_config(config);
 	if (config)
 		event_config_free(config);
-	pooler.world = pooler.base ? world_new(pooler.base, conf, &problems) : NULL;
+	pooler.shared = shared_new();
+	pooler.world = pooler.base ? world_new(pooler.base, pooler.shared, conf, &problems) : NULL;
 	if (!pooler.world) {
 		main_fail(&problems);
 		goto out;
@@ -518,6 +519,7 @@ out:
 	if (pooler.world)
 		world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, pooler.is_silent);
 	world_free(&pooler.world);
+	shared_free(&pooler.shared);
 	signals_close(signals);
 	if (pooler.tick)
 		event_free(pooler.tick);

@@ -27,6 +27,7 @@ static void database_renew_allowances(struct database *database);
 /* Frees a database that is in no table. */
 static void database_discard(struct database *database)
 {
+	database_drop_budgets(database);
 	conf_drop(&database->conf_held);
 	mem_free(database->name);
 	mem_free(database);
@@ -51,7 +52,11 @@ static struct database *database_new(struct pools *pools, const char *name,
 	database->idle_since = now;
 	database->stats.newer_at = now;
 	list_init(&database->members);
-	list_init(&database->held);
+	if (!database_hold_budgets(database)) {
+		database_discard(database);
+		return NULL;
+	}
+	database_set_limits(database);
 	HASH_ADD_KEYPTR(hh, pools->databases, database->name, strlen(database->name), database);
 	if (HASH_HAS(hh, database) && (conf == &pools->console || roles_reconfigure(database, now)))
 		return database;
@@ -73,17 +78,18 @@ static void database_free(struct database *database)
 				pool_free(LIST_OBJECT(node, struct pool, of_database));
 		}
 	}
-	ASSERT(database->servers == 0 && database->clients == 0);
 	HASH_DELETE(hh, pools->databases, database);
 	database_discard(database);
 }
 
-struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t now)
+struct pools *pools_new(const struct pool_ops *ops, struct shared *shared, struct conf *conf,
+			usec_t now)
 {
 	struct pools *pools = mem_must(sizeof(*pools));
 	struct database *console;
 
 	pools->ops = ops;
+	pools->shared = shared;
 	pools->no_host = mem_must(sizeof(*pools->no_host) + 1);
 	pools->no_host->pools = pools;
 	pools->no_host->users = 1;
@@ -91,7 +97,6 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 	list_init(&pools->all);
 	list_init(&pools->dirty);
 	list_init(&pools->drains);
-	list_init(&pools->held);
 	for (int state = 0; state < CLIENT_STATES; state++)
 		list_init(&pools->unauthenticated[state]);
 	pools->stats_at = pools->maintained_at = now;
@@ -129,7 +134,10 @@ struct pools *pools_new(const struct pool_ops *ops, struct conf *conf, usec_t no
 		exit(1);
 	}
 	console->is_console = true;
+	shared_join(shared, &pools->bell);
 	pools_reconfigure(pools, conf, now);
+	LIST_EACH(node, &shared->worlds)
+		pools_renew_close_above(LIST_OBJECT(node, struct pools, bell.node));
 	return pools;
 }
 
@@ -154,6 +162,7 @@ void pools_free(struct pools **pools)
 	ASSERT(!p->hosts && p->no_host->users == 1);
 	mem_free(p->no_host);
 	drain_stop(p, DRAIN_OF_ALL, "", true);
+	shared_leave(p->shared, &p->bell);
 	conf_drop(&p->conf);
 	mem_free(p);
 	*pools = NULL;
@@ -183,6 +192,7 @@ struct database *database_get(struct pools *pools, const char *name, bool is_aut
 		database->conf = conf;
 		database->removed = false;
 		database->idle_since = now;
+		database_set_limits(database);
 		database_renew_allowances(database);
 	} else {
 		database = database_new(pools, name, conf, now);
@@ -295,9 +305,8 @@ void pools_sweep(struct pools *pools, usec_t now)
 	pools->swept_at = now;
 	sweep_databases(pools, now);
 	HASH_ITER(hh, pools->users, user, next) {
-		if (user->conf || user->pools > 0 || user->clients > 0)
+		if (user->conf || user->pools > 0 || user->clients->used > 0)
 			continue;
-		ASSERT(user->servers == 0);
 		if (user->idle_since == 0)
 			user->idle_since = now;
 		else if (now - user->idle_since >= grace)
@@ -332,8 +341,7 @@ static void pool_renew_allowance(struct pool *pool)
 {
 	bool had_sessions = pool->allowed.mode == MODE_SESSION, kept_state = pool_keeps_state(pool);
 
-	pool->allowed = pool_allowance_of(pool);
-	pool->close_above = pool_close_above(pool);
+	pool_allow(pool);
 	if (had_sessions != (pool->allowed.mode == MODE_SESSION))
 		pool_retire(pool, REASON_OBSOLETE, REASON_OBSOLETE, true);
 	/* clients have ended that the pool did not record while session_state was not full */
@@ -472,6 +480,9 @@ void pools_reconfigure(struct pools *pools, struct conf *conf, usec_t now)
 				    "follow the configuration");
 	}
 	conf_drop(&old);
+	pools_set_limits(pools);
+	for (struct host *host = pools->hosts; host; host = host->hh.next)
+		host_set_limits(host);
 	if (pools->has_closed_hosts)
 		hosts_admit_anew(pools, now);
 	pools_mark_all(pools);

@@ -20,12 +20,6 @@ static struct pool_verdict verdict(enum pool_action action, enum pool_limit limi
 	return (struct pool_verdict){ .action = action, .limit = limit };
 }
 
-/* Returns how many servers must close before another may open; limit 0: unlimited. */
-static int64_t decide_excess(int64_t count, int64_t limit)
-{
-	return is_reached(count, limit) ? count - limit + 1 : 0;
-}
-
 static bool is_login_failing(const struct pool_view *v)
 {
 	/* The turn of a failure counts even with server_login_retry = 0: the clients that waited
@@ -46,9 +40,8 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 {
 	/* idle servers that fit no waiting client */
 	int64_t own = v->idle + v->used;
-	int64_t over_size = decide_excess(v->live, v->size);
-	int64_t over_database = decide_excess(v->database_servers, v->database_limit);
-	int64_t over_user = decide_excess(v->user_servers, v->user_limit);
+	int64_t over_size = is_reached(v->live, v->size) ? v->live - v->size + 1 : 0;
+	int64_t over_database = v->database_excess, over_user = v->user_excess;
 	struct pool_verdict open = { .action = POOL_DIAL,
 				     .limit = LIMIT_NONE,
 				     .for_login = for_login };
@@ -70,7 +63,7 @@ static struct pool_verdict decide_room(const struct pool_view *v, bool for_login
 		return verdict(POOL_HOLD, LIMIT_HOST);
 	/* pools_maintain makes room: it closes idle servers that only internal requests have
 	   used */
-	if (is_reached(v->internal_servers, v->internal_limit))
+	if (v->internal_full)
 		return verdict(POOL_HOLD, LIMIT_INTERNAL);
 	if (own > 0 && (over_size > 0 || over_database > 0 || over_user > 0 || v->host_full))
 		return verdict(POOL_REPLACE, LIMIT_NONE);

@@ -2,13 +2,13 @@
  * Hosts, and which pool may open a server at a host under max_host_connections.
  *
  * Without a budget the servers of a host are only counted. With a budget a pool without room waits
- * on pools->held. Room goes to the pool with the fewest servers, among equals to the pool that
- * waits longest (host_first()). This pool also takes servers from others. A pool with at least two
- * servers more gives one at once. A pool with one server more gives it after TURN for each of its
- * servers, counted from its youngest server, so that pools take turns and a server is not closed
- * for each transaction. An idle server is closed at once, a busy one when its client releases it;
- * after TURN an idle server is closed for any pool. A pool with clients in its queue keeps its idle
- * servers.
+ * on shared->waiting_for_hosts. Room goes to the pool with the fewest servers, among equals to the
+ * pool that waits longest (host_awaited_by()). This pool also takes servers from others. A pool
+ * with at least two servers more gives one at once. A pool with one server more gives it after
+ * TURN for each of its servers, counted from its youngest server, so that pools take turns and a
+ * server is not closed for each transaction. An idle server is closed at once, a busy one when its
+ * client releases it; after TURN an idle server is closed for any pool. A pool with clients in its
+ * queue keeps its idle servers.
  *
  * A list of hosts has room if any of its hosts has room; hosts that have failed are considered only
  * if all have failed.
@@ -20,9 +20,10 @@
  * and a busy one only while no trial has a server, in turns. Example: a budget of 20, a pool with
  * 20 busy servers, and clients of 100 invented names: one server at a time is opened for these.
  *
- * Invariant: host->servers is the number of servers with this host (pools_check), and exceeds the
- * budget only after a RELOAD or handover. host->trials counts the servers with is_trial among them,
- * which is set when the server gets the host, and cleared when a server admits the database.
+ * Invariant: host->servers counts the servers with this host (pools_check), and exceeds its limit
+ * only after a RELOAD or handover. host->trials counts the servers with is_trial among them, which
+ * is set when the server gets the host, and cleared when a server admits the database. Only
+ * server_counts_at() and server_tried() take from these budgets and give back.
  */
 #include "pool/host.h"
 
@@ -51,6 +52,23 @@
 
 /* ---- hosts and places ---- */
 
+void host_set_limits(struct host *host)
+{
+	int64_t limit = host->pools->conf->settings.max_host_connections,
+		trials = limit / TRIALS_SHARE;
+
+	budget_set_limit(host->servers, limit);
+	budget_set_limit(host->trials, limit > 0 && trials == 0 ? 1 : trials);
+}
+
+/* Frees a host that is in no table. */
+static void host_discard(struct host *host)
+{
+	budget_drop(host->pools->shared, &host->servers);
+	budget_drop(host->pools->shared, &host->trials);
+	mem_free(host);
+}
+
 struct host *host_hold(struct pools *pools, const char *key)
 {
 	size_t length = strlen(key);
@@ -65,11 +83,15 @@ struct host *host_hold(struct pools *pools, const char *key)
 		host->pools = pools;
 		host->incarnation = ++pools->incarnations;
 		host->port = atoi(strrchr(key, ':') + 1);
-		HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
+		host->servers = budget_hold(pools->shared, BUDGET_HOST, NULL, NULL, key);
+		host->trials = budget_hold(pools->shared, BUDGET_TRIALS, NULL, NULL, key);
+		if (host->servers && host->trials)
+			HASH_ADD_KEYPTR(hh, pools->hosts, host->key, length, host);
 		if (!HASH_HAS(hh, host)) {
-			mem_free(host);
+			host_discard(host);
 			return NULL;
 		}
+		host_set_limits(host);
 		host_admit(host);
 	}
 	host->users++;
@@ -84,7 +106,7 @@ void host_drop(struct host *host)
 	host_set_members(host, NULL, 0);
 	mem_free(host->name);
 	mem_free(host->marks);
-	mem_free(host);
+	host_discard(host);
 }
 
 static bool host_is_member(const struct host *name, const struct host *host)
@@ -196,23 +218,47 @@ bool host_place_has_failed(const struct pools *pools, const struct host_place *p
 	return (login > 0 && now - login < retry) || (connect > 0 && now - connect < retry);
 }
 
-void pool_server_set_host(struct pool_server *server, struct host *host)
+/* The server is not a trial any more. */
+static void server_tried(struct pool_server *server)
 {
-	int counts = !server->is_watcher;
+	if (server->is_trial)
+		budget_give(server->host->trials);
+	server->is_trial = false;
+}
 
-	if (host) {
+/* The server is at this host now, or at none; `is_taken`: its place there is taken already. */
+static void server_counts_at(struct pool_server *server, struct host *host, bool is_taken)
+{
+	bool counts = !server->is_watcher;
+
+	if (host)
 		host->users++;
-		host->servers += counts;
-	}
+	if (host && counts && !is_taken)
+		budget_add(host->servers);
 	if (server->host) {
-		server->host->servers -= counts;
-		server->host->trials -= server->is_trial;
+		server_tried(server);
+		if (counts)
+			budget_give(server->host->servers);
 		host_drop(server->host);
 	}
 	server->host = host;
 	server->is_trial = host && counts && pool_is_trial(server->pool);
 	if (server->is_trial)
-		host->trials++;
+		budget_add(host->trials);
+}
+
+void pool_server_set_host(struct pool_server *server, struct host *host)
+{
+	server_counts_at(server, host, false);
+}
+
+bool pool_server_take_host(struct pool_server *server, struct host *host)
+{
+	bool is_taken = budget_take(host->servers);
+
+	if (is_taken)
+		server_counts_at(server, host, true);
+	return is_taken;
 }
 
 void database_admitted(struct database *database)
@@ -221,13 +267,8 @@ void database_admitted(struct database *database)
 		const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 		for (int state = 0; state < SERVER_STATES; state++) {
-			LIST_EACH(at, &pool->servers[state]) {
-				struct pool_server *server = server_at(at);
-
-				if (server->is_trial)
-					server->host->trials--;
-				server->is_trial = false;
-			}
+			LIST_EACH(at, &pool->servers[state])
+				server_tried(server_at(at));
 		}
 	}
 	database->served = true;
@@ -247,9 +288,9 @@ bool pool_server_restore_host(struct pool_server *server, const char *key)
 
 /* Returns the number of servers that the pool's clients share: all but the listener and the servers
    of replication clients. */
-static int share_of(const struct pool *pool)
+static int64_t share_of(const struct pool *pool)
 {
-	int count = pool->live - pool->server_count[SERVER_LISTENING];
+	int64_t count = pool->budget->used - pool->server_count[SERVER_LISTENING];
 
 	for (int state = 0; pool->dedicated > 0 && state < SERVER_STATES; state++) {
 		LIST_EACH(node, &pool->servers[state])
@@ -260,17 +301,15 @@ static int share_of(const struct pool *pool)
 
 /* Returns the rank of the pool at the host, where the lowest rank gets the next room: the number of
    servers of the pool, or of all trials. */
-static int rank_of(const struct pool *pool, const struct host *host)
+static int64_t rank_of(const struct pool *pool, const struct host *host)
 {
-	return pool_is_trial(pool) ? host->trials : share_of(pool);
+	return pool_is_trial(pool) ? host->trials->used : share_of(pool);
 }
 
 /* Whether the pool is a trial, and trials have their share of the host. */
 static bool is_trial_too_many(const struct pool *pool, const struct host *host)
 {
-	int64_t most = pool->pools->conf->settings.max_host_connections / TRIALS_SHARE;
-
-	return pool_is_trial(pool) && host->trials >= (most > 0 ? most : 1);
+	return pool_is_trial(pool) && !budget_has_room(host->trials);
 }
 
 static bool is_at(const struct pool *pool, const struct host *host)
@@ -278,7 +317,7 @@ static bool is_at(const struct pool *pool, const struct host *host)
 	bool is_there = false;
 
 	for (unsigned i = 0; i < pool->place_count; i++)
-		is_there |= pool->places[i].host == host;
+		is_there |= pool->places[i].host->servers == host->servers;
 	return is_there;
 }
 
@@ -290,13 +329,12 @@ static bool is_claimant(const struct pool *pool, const struct host *host)
 	       !pool_is_stopped(pool) && !is_trial_too_many(pool, host);
 }
 
-/* Returns the pool that gets the next room at the host, or NULL. */
-static struct pool *host_first(const struct host *host)
+struct pool *host_awaited_by(const struct host *host)
 {
 	struct pool *first = NULL;
 
-	LIST_EACH(node, &host->pools->held) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, held_by_host);
+	LIST_EACH(node, &host->pools->shared->waiting_for_hosts) {
+		struct pool *pool = LIST_OBJECT(node, struct pool, wait_for_host.node);
 
 		if (is_claimant(pool, host) &&
 		    (!first || rank_of(pool, host) < rank_of(first, host)))
@@ -308,11 +346,11 @@ static struct pool *host_first(const struct host *host)
 /* Returns whether at least `most` pools come before this one at the host. */
 static bool is_behind(const struct pool *pool, const struct host *host, int64_t most)
 {
-	int share = rank_of(pool, host);
+	int64_t share = rank_of(pool, host);
 	bool is_later = false;
 
-	LIST_EACH(node, &host->pools->held) {
-		const struct pool *other = LIST_OBJECT(node, struct pool, held_by_host);
+	LIST_EACH(node, &host->pools->shared->waiting_for_hosts) {
+		const struct pool *other = LIST_OBJECT(node, struct pool, wait_for_host.node);
 
 		is_later |= other == pool;
 		if (other != pool && is_claimant(other, host) &&
@@ -333,35 +371,34 @@ static bool has_failed(const struct pool *pool, const struct host_place *place, 
 
 bool pool_hosts_are_full(const struct pool *pool, usec_t now)
 {
-	int64_t limit = pool->pools->conf->settings.max_host_connections;
-
 	/* without memory for the places the dial fails */
-	if (limit == 0 || !pool->places)
+	if (pool->pools->conf->settings.max_host_connections == 0 || !pool->places)
 		return false;
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
 		if (!host_is_closed_to(host, pool->database) &&
-		    !has_failed(pool, &pool->places[i], now) && host->servers < limit &&
-		    !is_trial_too_many(pool, host) && !is_behind(pool, host, limit - host->servers))
+		    !has_failed(pool, &pool->places[i], now) && !host_is_full(host) &&
+		    !is_trial_too_many(pool, host) &&
+		    !is_behind(pool, host, host->servers->limit - host->servers->used))
 			return false;
 	}
 	return true;
 }
 
-void host_wake(const struct host *host)
+void host_wake(const struct host *host, const struct pool_server *server)
 {
-	struct pool *first = host_first(host);
+	struct pool *first = host_awaited_by(host);
 
 	if (first)
-		pool_mark(first);
+		pool_ring(first, server);
 }
 
 void pool_hosts_wake(const struct pool *pool)
 {
 	for (unsigned i = 0; i < pool->place_count; i++)
 		if (!host_is_full(pool->places[i].host))
-			host_wake(pool->places[i].host);
+			host_wake(pool->places[i].host, NULL);
 }
 
 /* ---- making room ---- */
@@ -388,11 +425,17 @@ static bool has_had_turn(const struct pool *pool, usec_t now)
 static bool owes(const struct pool *from, const struct pool *to, const struct host *host,
 		 usec_t now)
 {
-	int more = share_of(from) - rank_of(to, host);
+	int64_t more = share_of(from) - rank_of(to, host);
 
 	if (pool_is_trial(to))
-		return more > 0 && host->trials == 0 && has_had_turn(from, now);
+		return more > 0 && host->trials->used == 0 && has_had_turn(from, now);
 	return more > 1 || (more == 1 && has_had_turn(from, now));
+}
+
+bool host_owes(const struct pool_server *server, const struct pool *to, usec_t now)
+{
+	return server->pool->client_count[CLIENT_WAITING] == 0 &&
+	       (now - server->since >= TURN || owes(server->pool, to, server->host, now));
 }
 
 /* Returns the server of the pool at the host that is idle longest, or NULL. */
@@ -412,13 +455,13 @@ static struct pool_server *idle_at(const struct pool *pool, const struct host *h
 
 struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now)
 {
-	int64_t limit = pool->pools->conf->settings.max_host_connections;
 	struct pool_server *longest = NULL;
 
 	for (unsigned i = 0; i < pool->place_count; i++) {
 		const struct host *host = pool->places[i].host;
 
-		if (host->servers != limit || has_failed(pool, &pool->places[i], now) ||
+		if (host->servers->used != host->servers->limit ||
+		    has_failed(pool, &pool->places[i], now) ||
 		    is_trial_too_many(pool, host) || is_behind(pool, host, 1))
 			continue;
 		LIST_EACH(node, &pool->pools->all) {
@@ -438,16 +481,22 @@ struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now)
 
 int64_t pool_close_above(const struct pool *pool)
 {
-	if (pool->pools->are_hosts_scarce)
+	/* with several worlds, `live` is only a part of the servers that count */
+	if (pool->pools->are_hosts_scarce || pool->pools->shared->world_count > 1)
 		return -1;
 	return pool->allowed.size > 0 ? pool->allowed.size + pool->allowed.reserve : INT64_MAX;
+}
+
+void pools_renew_close_above(struct pools *pools)
+{
+	LIST_EACH(node, &pools->all)
+		pool_at(node)->close_above = pool_close_above(pool_at(node));
 }
 
 void pools_set_scarce(struct pools *pools, bool are_scarce)
 {
 	pools->are_hosts_scarce = are_scarce;
-	LIST_EACH(node, &pools->all)
-		pool_at(node)->close_above = pool_close_above(pool_at(node));
+	pools_renew_close_above(pools);
 }
 
 /* Not inlined, because pool_server_is_spent(), which is called for each transaction, would then
@@ -457,14 +506,15 @@ NEVER_INLINE enum close_reason pool_server_is_claimed(const struct pool_server *
 	const struct pool *first, *pool = server->pool;
 	const struct host *host = server->host;
 
-	if (pool->allowed.size > 0 && pool->live > pool->allowed.size + pool->allowed.reserve)
+	if (pool->allowed.size > 0 &&
+	    pool->budget->used > pool->allowed.size + pool->allowed.reserve)
 		return REASON_TOO_MANY_SERVERS;
 	if (!host || !host_is_full(host))
 		return REASON_NONE;
-	if (host->servers > host->pools->conf->settings.max_host_connections)
+	if (budget_is_exceeded(host->servers))
 		return REASON_TOO_MANY_SERVERS;
 	/* a new server serves a client before others claim it */
-	first = server->lent ? host_first(host) : NULL;
+	first = server->lent ? host_awaited_by(host) : NULL;
 	return first && owes(pool, first, host, now) ? REASON_EVICTED : REASON_NONE;
 }
 
@@ -491,16 +541,15 @@ struct pool_server *pool_hosts_longest_in_use(const struct pool *pool)
    released. */
 void hosts_maintain(struct pools *pools)
 {
-	int64_t limit = pools->conf->settings.max_host_connections;
 	int exceeded = 0;
 
-	for (struct host *host = pools->hosts, *next; host && limit > 0; host = next) {
+	for (struct host *host = pools->hosts, *next; host; host = next) {
 		bool has_idle = true;
 
 		/* the last server may free the host */
 		next = host->hh.next;
 		host->users++;
-		while (host->servers > limit && has_idle) {
+		while (budget_is_exceeded(host->servers) && has_idle) {
 			struct pool_server *longest = NULL;
 
 			LIST_EACH(node, &pools->all) {
@@ -511,12 +560,14 @@ void hosts_maintain(struct pools *pools)
 			}
 			has_idle = longest && server_drop(longest, REASON_TOO_MANY_SERVERS);
 		}
-		exceeded += host->servers > limit;
+		exceeded += budget_is_exceeded(host->servers);
 		host_drop(host);
 	}
-	pools->shortages += exceeded - pools->hosts_exceeded;
+	if (exceeded != pools->hosts_exceeded)
+		shared_count_shortages(pools->shared, exceeded - pools->hosts_exceeded);
 	pools->hosts_exceeded = exceeded;
-	if (pools->are_hosts_scarce != (exceeded > 0 || !list_is_empty(&pools->held)))
+	if (pools->are_hosts_scarce !=
+	    (exceeded > 0 || !list_is_empty(&pools->shared->waiting_for_hosts)))
 		pools_set_scarce(pools, !pools->are_hosts_scarce);
 }
 
@@ -528,7 +579,7 @@ void hosts_count(const struct pools *pools)
 		host->sharers = host->waiting = host->used = 0;
 	LIST_EACH(node, &pools->all) {
 		const struct pool *pool = pool_at(node);
-		bool is_waiting = !list_is_empty(&pool->held_by_host);
+		bool is_waiting = budget_is_awaited(&pool->wait_for_host);
 
 		for (unsigned i = 0; i < pool->place_count && (is_waiting || pool->live > 0); i++) {
 			pool->places[i].host->sharers++;
@@ -600,9 +651,9 @@ const char *pool_hosts_text(const struct pool *pool, char *buf, size_t size)
 		if (!host_is_full(host))
 			continue;
 		append(buf, size,
-		       "%sthe host %s has %d of %lld server connections (max_host_connections)",
-		       *buf ? "; " : "", host->key, host->servers,
-		       (long long)pool->pools->conf->settings.max_host_connections);
+		       "%sthe host %s has %lld of %lld server connections (max_host_connections)",
+		       *buf ? "; " : "", host->key, (long long)host->servers->used,
+		       (long long)host->servers->limit);
 		append_holders(buf, size, host);
 	}
 	return buf;

@@ -42,16 +42,15 @@ static void invariants_check_server(const struct pool *pool, const struct pool_s
 	ASSERT((server->opened != 0) == (state != SERVER_LOGIN));
 }
 
-static void check_pool(const struct pools *pools, const struct pool *pool, int *for_internal,
-		       int *held)
+static void check_pool(const struct pools *pools, const struct pool *pool, int *held)
 {
 	struct pool_allowance now = pool_allowance_of(pool);
 	const struct list *used = &pool->servers[SERVER_USED], *idle = &pool->servers[SERVER_IDLE];
 	int dedicated = 0, pinned = 0, internal_requests = 0, apart_logins = 0, live = 0;
 
 	ASSERT(pool->pools == pools);
-	*held += !list_is_empty(&pool->held_by_database) + !list_is_empty(&pool->held_by_user) +
-		 !list_is_empty(&pool->held_by_host);
+	*held += budget_is_awaited(&pool->wait_for_database) +
+		 budget_is_awaited(&pool->wait_for_user) + budget_is_awaited(&pool->wait_for_host);
 	ASSERT(pool->key.database == pool->database && pool->key.user == pool->user &&
 	       pool->key.host == pool->host);
 	ASSERT(pool->is_plain ==
@@ -61,7 +60,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 	       now.size == pool->allowed.size);
 	ASSERT(now.reserve == pool->allowed.reserve &&
 	       now.server_lifetime == pool->allowed.server_lifetime);
-	ASSERT(pool->close_above == pool_close_above(pool));
+	ASSERT(pool->close_above == pool_close_above(pool) && pool->seats == 0);
 	ASSERT(now.min_size == pool->allowed.min_size &&
 	       now.max_pinned == pool->allowed.max_pinned);
 	for (int state = 0; state < CLIENT_STATES; state++) {
@@ -98,7 +97,6 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 			apart_logins += state == SERVER_LOGIN && server_is_apart(server);
 			live += !server_is_apart(server);
 			dedicated += server->dedicated != 0;
-			*for_internal += server->for_internal;
 			count++;
 		}
 		ASSERT(count == pool->server_count[state]);
@@ -114,7 +112,7 @@ static void check_pool(const struct pools *pools, const struct pool *pool, int *
 
 static void check_host(const struct host *host)
 {
-	int servers = 0, trials = 0, places = host->watcher != NULL;
+	int servers = 0, places = host->watcher != NULL;
 
 	LIST_EACH(node, &host->pools->all) {
 		const struct pool *pool = pool_at(node);
@@ -128,8 +126,6 @@ static void check_host(const struct host *host)
 					   !server_at(server)->is_watcher;
 				places += server_at(server)->host == host &&
 					  server_at(server)->is_watcher;
-				trials += server_at(server)->host == host &&
-					  server_at(server)->is_trial;
 				ASSERT(!server_at(server)->is_cancel || !server_at(server)->host);
 			}
 		}
@@ -147,14 +143,12 @@ static void check_host(const struct host *host)
 			places += name->members[i] == host;
 	}
 	places += host->held + host->is_disabled + host->is_looked_up;
-	ASSERT(servers == host->servers && servers + places == host->users &&
-	       trials == host->trials);
+	ASSERT(servers + places == host->users);
 }
 
 void pools_check(const struct pools *pools)
 {
-	int clients = 0, counted = 0, of_users = 0, pool_count = 0, for_internal = 0,
-	    held = pools->hosts_exceeded;
+	int clients = 0, pool_count = 0, held = pools->hosts_exceeded;
 
 	for (int state = 0; state < CLIENT_STATES; state++) {
 		int count = 0;
@@ -167,7 +161,7 @@ void pools_check(const struct pools *pools)
 		clients += !client_is_canceller((unsigned)state) ? count : 0;
 	}
 	LIST_EACH(node, &pools->all) {
-		check_pool(pools, pool_at(node), &for_internal, &held);
+		check_pool(pools, pool_at(node), &held);
 		for (int state = 0; state < CLIENT_STATES; state++)
 			clients += !client_is_canceller((unsigned)state)
 					   ? pool_at(node)->client_count[state]
@@ -176,41 +170,30 @@ void pools_check(const struct pools *pools)
 		pool_count++;
 	}
 	ASSERT(clients == pools->clients);
-	ASSERT(for_internal == pools->internal_servers);
-	ASSERT(held == pools->shortages);
+	ASSERT(held <= pools->bell.shortages);
 	ASSERT(pool_count == (int)HASH_COUNT(pools->by_key));
 	for (const struct host *host = pools->hosts; host; host = host->hh.next)
 		check_host(host);
 	for (const struct database *database = pools->databases; database;
 	     database = database->hh.next) {
-		int servers = 0, counted_here = 0;
+		int servers = 0;
 
 		LIST_EACH(node, &database->members) {
 			const struct pool *pool = LIST_OBJECT(node, struct pool, of_database);
 
 			ASSERT(pool->database == database);
 			servers += pool->live;
-			for (int state = 0; state < CLIENT_STATES; state++) {
-				LIST_EACH(client, &pool->clients[state])
-					counted_here += client_at(client)->counted;
-			}
 		}
-		ASSERT(servers == database->servers && counted_here == database->clients);
 		ASSERT(database->is_console || !database->removed || servers == 0);
-		counted += database->clients;
 	}
-	/* clients of a user can be in pools of other users (forced users), so they are summed over
-	   all pools */
 	for (const struct user *user = pools->users; user; user = user->hh.next) {
-		int servers = 0, members = 0;
+		int members = 0;
 
 		LIST_EACH(node, &user->members) {
 			ASSERT(LIST_OBJECT(node, struct pool, of_user)->user == user);
-			servers += LIST_OBJECT(node, struct pool, of_user)->live;
 			members++;
 		}
-		ASSERT(servers == user->servers && members == user->pools && user->clients >= 0);
-		of_users += user->clients;
+		ASSERT(members == user->pools);
 	}
-	ASSERT(counted == of_users);
+	seats_check(pools->shared);
 }

@@ -59,6 +59,16 @@ static ALWAYS_INLINE void client_delist(struct pools *pools, struct pool_client 
 	(pool ? pool->client_count : pools->unauthenticated_count)[client->state]--;
 }
 
+/* Counts a connection of a client for max_client_conn. */
+static void client_count(struct pools *pools, int change)
+{
+	pools->clients += change;
+	if (change > 0)
+		budget_add(&pools->shared->clients);
+	else
+		budget_give(&pools->shared->clients);
+}
+
 void pool_client_init(struct pools *pools, struct pool_client *client, usec_t now)
 {
 	list_init(&client->node);
@@ -71,7 +81,8 @@ void pool_client_init(struct pools *pools, struct pool_client *client, usec_t no
 	client->counted = client->notified = client->refused = client->is_login = false;
 	client->since = now;
 	client_enlist(pools, client);
-	pools->clients += !client->is_internal;
+	if (!client->is_internal)
+		client_count(pools, +1);
 }
 
 void pool_client_join(struct pool_client *client, struct pool *pool, struct user *login_user)
@@ -87,8 +98,8 @@ void pool_client_join(struct pool_client *client, struct pool *pool, struct user
 		client->counted = true;
 		if (pool->database->stray)
 			database_register(pool->database);
-		pool->database->clients++;
-		login_user->clients++;
+		budget_add(pool->database->clients);
+		budget_add(login_user->clients);
 		login_user->idle_since = 0;
 	}
 	note_use(pool, 0);
@@ -138,13 +149,13 @@ static void client_uncount(struct pools *pools, struct pool_client *client, unsi
 			   usec_t now)
 {
 	if (!client_is_canceller(was) && !client->is_internal)
-		pools->clients--;
+		client_count(pools, -1);
 	if (client->counted) {
 		client->counted = false;
 		client->pool->closes++;
 		pools->closes += !client->pool->database->is_console;
-		client->pool->database->clients--;
-		client->login_user->clients--;
+		budget_give(client->pool->database->clients);
+		budget_give(client->login_user->clients);
 	}
 	if (client->pool) {
 		client->pool->dedicated -= client->dedicated != 0;
@@ -179,7 +190,7 @@ static ALWAYS_INLINE void client_become(struct pools *pools, struct pool_client 
 	}
 	client_enlist(pools, client);
 	if (client_is_canceller(state) && !client_is_canceller(was))
-		pools->clients--;
+		client_count(pools, -1);
 	/* A client that begins to wait needs a verdict. */
 	if (client->pool && (state == CLIENT_WAITING || state == CLIENT_WAITING_LOGIN ||
 			     state == CLIENT_WAITING_CANCEL))
@@ -206,19 +217,6 @@ static ALWAYS_INLINE void server_enlist(struct pool_server *server)
 		pool->apart_logins++;
 }
 
-static void server_count(struct pool_server *server, int change)
-{
-	struct pool *pool = server->pool;
-
-	if (!server_is_apart(server)) {
-		pool->live += change;
-		pool->database->servers += change;
-		pool->user->servers += change;
-	}
-	if (server->dedicated)
-		pool->dedicated += change;
-}
-
 void pool_server_init(struct pool_server *server, struct pool *pool, bool is_cancel, usec_t now)
 {
 	list_init(&server->node);
@@ -235,11 +233,9 @@ void pool_server_init(struct pool_server *server, struct pool *pool, bool is_can
 	server->cancels = 0;
 	server->since = now;
 	server->opened = 0;
-	/* the server is for internal requests only if no client of the pool can get it */
-	server->for_internal = !is_cancel && pool_is_for_internal(pool);
-	pool->pools->internal_servers += server->for_internal;
 	server_enlist(server);
-	server_count(server, +1);
+	seat_use(server);
+	pool->dedicated += server->dedicated != 0;
 	note_use(pool, now);
 }
 
@@ -248,23 +244,17 @@ void pool_server_watch(struct pool_server *server)
 	struct pool *pool = server->pool;
 
 	ASSERT(server->state == SERVER_LOGIN && !server->host && !server->dedicated);
-	server_count(server, -1);
-	pool->pools->internal_servers -= server->for_internal;
-	server->for_internal = false;
+	seat_give(server);
 	server->is_watcher = true;
 	pool->apart_logins++;
 }
 
-/* The server counts for limits of its database, user and host: marks the pools that wait because of
-   these limits. */
-static NEVER_INLINE void wake_held(const struct pool_server *server)
+/* Marks the pools that wait for a limit that this server counts for. */
+static NEVER_INLINE void wake_others(const struct pool_server *server)
 {
-	LIST_EACH(node, &server->pool->database->held)
-		pool_mark(LIST_OBJECT(node, struct pool, held_by_database));
-	LIST_EACH(node, &server->pool->user->held)
-		pool_mark(LIST_OBJECT(node, struct pool, held_by_user));
+	seats_wake(server);
 	if (server->host)
-		host_wake(server->host);
+		host_wake(server->host, server);
 }
 
 /* A server is free or closed: marks its pool if the scheduler has something to do for it, and the
@@ -281,8 +271,8 @@ static ALWAYS_INLINE void wake(const struct pool_server *server, bool is_gone)
 	    pool->held_by != LIMIT_NONE || pool->idle_marked || pool->dedicated > 0 ||
 	    pool_is_paused(pool))
 		pool_mark(pool);
-	if (pool->pools->shortages > 0)
-		wake_held(server);
+	if (pool->pools->bell.shortages > 0)
+		wake_others(server);
 }
 
 static void server_bury(struct pool_server *server, usec_t now)
@@ -290,14 +280,13 @@ static void server_bury(struct pool_server *server, usec_t now)
 	struct pool *pool = server->pool;
 	usec_t lifetime = pool->allowed.server_lifetime;
 
-	pool->pools->internal_servers -= server->for_internal;
-	server->for_internal = false;
 	/* A server that had reached server_lifetime closes, for this reason or another: the time
 	   until the next close for server_lifetime counts from now. */
 	if (server->opened > 0 && lifetime > 0 && now - server->opened >= lifetime &&
 	    pool->last_lifetime_close < now)
 		pool->last_lifetime_close = now;
-	server_count(server, -1);
+	seat_give(server);
+	pool->dedicated -= server->dedicated != 0;
 	note_use(pool, now);
 }
 
@@ -358,10 +347,8 @@ void pool_link(struct pool_server *server, struct pool_client *client, usec_t no
 	server->link = client;
 	client->link = server;
 	server->lent = true;
-	if (server->for_internal && !client->is_internal) {
-		pool->pools->internal_servers--;
-		server->for_internal = false;
-	}
+	if (server->for_internal && !client->is_internal)
+		seat_serves_clients(server);
 	server_become(server, SERVER_ACTIVE, now);
 	client_become(pool->pools, client, CLIENT_ACTIVE, now);
 	if (waited > 0)
@@ -386,6 +373,38 @@ void pool_unlink(struct pool_server *server, enum server_state next, bool client
 		server_become(server, next, now);
 	if (!client_dies)
 		client_become(server->pool->pools, client, CLIENT_IDLE, now);
+}
+
+bool pool_server_move(struct pool_server *server, struct pool *to, usec_t now)
+{
+	struct pool *from = server->pool;
+	struct host *host = server->host ? host_hold(to->pools, server->host->key) : NULL;
+	struct list *oldest;
+
+	ASSERT((server->state == SERVER_IDLE || server->state == SERVER_USED) && !server->link &&
+	       !server->dedicated && server->cancels == 0 && from->budget == to->budget &&
+	       from->pools != to->pools);
+	if (server->host && !host)
+		return false;
+	list_remove(&server->node);
+	from->server_count[server->state]--;
+	from->live--;
+	server->pool = to;
+	server->last = NULL;
+	/* the lists are in the order of time; a USED server is idle for longer than any IDLE one */
+	oldest = list_last(&to->servers[SERVER_IDLE]);
+	server->since = server->state == SERVER_USED && oldest ? server_at(oldest)->since : now;
+	to->live++;
+	server_enlist(server);
+	if (!to->database->served)
+		database_admitted(to->database);
+	pool_server_set_host(server, host);
+	if (host)
+		host_drop(host);
+	note_use(from, now);
+	note_use(to, now);
+	pool_mark(to);
+	return true;
 }
 
 void pool_login_succeeded(struct pool *pool)

@@ -30,9 +30,8 @@ void pool_free(struct pool *pool)
 	list_remove(&pool->of_database);
 	list_remove(&pool->of_user);
 	list_remove(&pool->dirty);
-	list_shortage(pool, NULL, &pool->held_by_database, false);
-	list_shortage(pool, NULL, &pool->held_by_user, false);
-	list_shortage(pool, NULL, &pool->held_by_host, false);
+	pool_wait_for(pool, LIMIT_NONE, NULL);
+	budget_drop(pools->shared, &pool->budget);
 	pool_places_clear(pool);
 	if (pool->host) {
 		pool->parent->child_count--;
@@ -48,6 +47,7 @@ void pool_free(struct pool *pool)
 void user_free(struct pools *pools, struct user *user)
 {
 	HASH_DELETE(hh, pools->users, user);
+	user_drop_budgets(pools, user);
 	mem_free(user->name);
 	mem_free(user);
 }
@@ -117,10 +117,13 @@ struct user *user_get(struct pools *pools, const char *name)
 	}
 	user->conf = conf_user_find(pools->conf, name);
 	list_init(&user->members);
-	list_init(&user->held);
-	HASH_ADD_KEYPTR(hh, pools->users, user->name, strlen(user->name), user);
+	if (user_hold_budgets(pools, user)) {
+		user_set_limits(pools, user);
+		HASH_ADD_KEYPTR(hh, pools->users, user->name, strlen(user->name), user);
+	}
 	if (HASH_HAS(hh, user))
 		return user;
+	user_drop_budgets(pools, user);
 	mem_free(user->name);
 	mem_free(user);
 	return NULL;
@@ -157,7 +160,6 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 				bool is_admin)
 {
 	const struct database *database = pool->database;
-	const struct settings *set = &pool->pools->conf->settings;
 
 	/* An administrator must be able to log in to the console even if the pooler is full or
 	   shuts down. */
@@ -169,13 +171,9 @@ enum close_reason pool_may_join(const struct pool *pool, const struct user *logi
 		return REASON_DATABASE_REMOVED;
 	if (!database->is_console && database->disabled)
 		return REASON_DATABASE_DISABLED;
-	if (is_reached(database->clients,
-		       first_set(CONF_UNSET, database->conf->max_db_client_connections,
-				 set->max_db_client_connections)))
+	if (!budget_has_room(database->clients))
 		return REASON_MAX_DB_CLIENTS;
-	if (login_user && is_reached(login_user->clients,
-				     first_set(OF_USER(login_user, max_user_client_connections),
-					       CONF_UNSET, set->max_user_client_connections)))
+	if (login_user && !budget_has_room(login_user->clients))
 		return REASON_MAX_USER_CLIENTS;
 	return REASON_NONE;
 }
@@ -207,6 +205,13 @@ static struct pool *pool_find(const struct pools *pools, struct database *databa
 	return pool;
 }
 
+void pool_allow(struct pool *pool)
+{
+	pool->allowed = pool_allowance_of(pool);
+	pool->close_above = pool_close_above(pool);
+	budget_set_limit(pool->budget, pool->allowed.size);
+}
+
 /* `parent` NULL: the pool is its own parent. NULL: no memory. */
 static struct pool *pool_make(struct database *database, struct user *user, struct pool *parent,
 			      struct host *host, usec_t now)
@@ -216,11 +221,14 @@ static struct pool *pool_make(struct database *database, struct user *user, stru
 
 	if (!pool)
 		return NULL;
+	pool->budget = pool_hold_budget(database, user, host);
 	pool->key.database = database;
 	pool->key.user = user;
 	pool->key.host = host;
-	HASH_ADD(hh, pools->by_key, key, sizeof(pool->key), pool);
+	if (pool->budget)
+		HASH_ADD(hh, pools->by_key, key, sizeof(pool->key), pool);
 	if (!HASH_HAS(hh, pool)) {
+		budget_drop(pools->shared, &pool->budget);
 		mem_free(pool);
 		return NULL;
 	}
@@ -242,15 +250,16 @@ static struct pool *pool_make(struct database *database, struct user *user, stru
 	for (int state = 0; state < SERVER_STATES; state++)
 		list_init(&pool->servers[state]);
 	list_init(&pool->dirty);
-	list_init(&pool->held_by_database);
-	list_init(&pool->held_by_user);
-	list_init(&pool->held_by_host);
+	budget_wait_init(&pool->wait_for_database, pool);
+	budget_wait_init(&pool->wait_for_user, pool);
+	budget_wait_init(&pool->wait_for_host, pool);
+	budget_wait_init(&pool->wait_for_server, pool);
+	budget_wait_init(&pool->wait_for_lookups, pool);
 	list_append(&pools->all, &pool->node);
 	list_append(&database->members, &pool->of_database);
 	list_append(&user->members, &pool->of_user);
 	user->pools++;
-	pool->allowed = pool_allowance_of(pool);
-	pool->close_above = pool_close_above(pool);
+	pool_allow(pool);
 	return pool;
 }
 

@@ -33,7 +33,7 @@ static bool source_is_member(const char *key, const struct role_member *members,
 static bool stays(const struct host *host, const struct role_member *members, unsigned count,
 		  bool has_leader)
 {
-	return (host->is_fresh && (!has_leader || host->servers > 0)) ||
+	return (host->is_fresh && (!has_leader || host->servers->used > 0)) ||
 	       source_is_member(host->key, members, count);
 }
 

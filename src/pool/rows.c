@@ -274,28 +274,21 @@ static int64_t pool_takes(const struct pool *pool, bool of_clients)
 const char *pool_holding_text(const struct pool *pool, const struct user *user,
 			      enum pool_holding what, char buf[HOLDING_TEXT])
 {
-	const struct settings *set = &pool->pools->conf->settings;
 	const struct database *database = pool->database;
 	bool of_user = what == HOLDING_USER_SERVERS || what == HOLDING_USER_CLIENTS;
 	bool of_clients = what == HOLDING_DATABASE_CLIENTS || what == HOLDING_USER_CLIENTS;
 	const struct list *members = of_user ? &user->members : &database->members;
 	const struct pool *most[HOLDERS_NAMED] = { NULL };
+	const struct budget *budget;
 	char name[PRINTABLE_NAME];
 	size_t used;
-	const struct { const char *setting; int64_t count, limit;
+	const struct { const char *setting; const struct budget *budget;
 	} limits[] = {
-		[HOLDING_DATABASE_SERVERS] = { "max_db_connections", database->servers,
-					       database_max_servers(database) },
-		[HOLDING_USER_SERVERS] = { "max_user_connections", user ? user->servers : 0,
-					   user_max_servers(pool->pools, user) },
-		[HOLDING_DATABASE_CLIENTS] = { "max_db_client_connections", database->clients,
-					       first_set(CONF_UNSET,
-							 database->conf->max_db_client_connections,
-							 set->max_db_client_connections) },
-		[HOLDING_USER_CLIENTS] = { "max_user_client_connections", user ? user->clients : 0,
-					   first_set(OF_USER(user, max_user_client_connections),
-						     CONF_UNSET,
-						     set->max_user_client_connections) },
+		[HOLDING_DATABASE_SERVERS] = { "max_db_connections", database->servers },
+		[HOLDING_USER_SERVERS] = { "max_user_connections", user ? user->servers : NULL },
+		[HOLDING_DATABASE_CLIENTS] = { "max_db_client_connections", database->clients },
+		[HOLDING_USER_CLIENTS] = { "max_user_client_connections",
+					   user ? user->clients : NULL },
 	};
 
 	LIST_EACH(node, members) {
@@ -313,9 +306,11 @@ const char *pool_holding_text(const struct pool *pool, const struct user *user,
 				break;
 		}
 	}
+	budget = limits[what].budget;
 	snprintf(buf, HOLDING_TEXT, "the %s has %" PRId64 " of %" PRId64 " %s connections (%s)",
-		 of_user ? "user" : "database", limits[what].count, limits[what].limit,
-		 of_clients ? "client" : "server", limits[what].setting);
+		 of_user ? "user" : "database", budget ? budget->used : 0,
+		 budget ? budget->limit : 0, of_clients ? "client" : "server",
+		 limits[what].setting);
 	for (int i = 0; i < HOLDERS_NAMED && most[i]; i++) {
 		used = strlen(buf);
 		snprintf(buf + used, HOLDING_TEXT - used, "%s%" PRId64 " of %s",
@@ -396,11 +391,10 @@ bool databases_each_row(const struct pools *pools,
 			.state = setting_word(WORDS_SESSION_STATE, conf->session_state),
 			.sslmode = setting_word(WORDS_SSLMODE, conf->sslmode),
 			.load_balance = load_balance_of(d),
-			.max_servers = database_max_servers(d),
-			.max_clients = first_set(CONF_UNSET, conf->max_db_client_connections,
-						 set->max_db_client_connections),
-			.servers = d->servers,
-			.clients = d->clients,
+			.max_servers = d->servers->limit,
+			.max_clients = d->clients->limit,
+			.servers = d->servers->used,
+			.clients = d->clients->used,
 			.pools = rows_count_of(&d->members),
 			.is_paused = d->paused,
 			.is_disabled = d->disabled,
@@ -512,7 +506,7 @@ bool hosts_each_row(const struct pools *pools, usec_t now,
 		struct host_row row = {
 			.host = host,
 			.name = host->key,
-			.servers = host->servers,
+			.servers = host->servers->used,
 			.used = host->used,
 			.pools = host->sharers,
 			.waiting_pools = host->waiting,
@@ -548,8 +542,8 @@ void user_row_of(const struct pools *pools, const char *name, struct user_row *r
 		.max_clients = first_set(CONF_UNSET,
 					 conf ? conf->max_user_client_connections : CONF_UNSET,
 					 set->max_user_client_connections),
-		.servers = user ? user->servers : 0,
-		.clients = user ? user->clients : 0,
+		.servers = user ? user->servers->used : 0,
+		.clients = user ? user->clients->used : 0,
 	};
 }
 

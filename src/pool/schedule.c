@@ -174,16 +174,6 @@ static void pool_match(const struct pool *pool, struct pool_match *match)
 		match->used = first_fitting(pool, SERVER_USED, match->unserved, false);
 }
 
-/* Returns the IDLE or USED server that is idle longest, or NULL. */
-static struct pool_server *pool_longest_idle(const struct pool *pool)
-{
-	struct list *node = list_last(&pool->servers[SERVER_USED]);
-
-	if (!node)
-		node = list_last(&pool->servers[SERVER_IDLE]);
-	return node ? server_at(node) : NULL;
-}
-
 /* Returns how many idle servers of other pools of the database (`of_user`: of the user) can be
    closed for this pool, and sets *longest to the longest idle server of these, or NULL. A pool with
    waiting clients needs its idle servers itself. */
@@ -195,7 +185,7 @@ static int64_t evictable(const struct pool *pool, bool of_user, struct pool_serv
 	LIST_EACH(node, of_user ? &pool->user->members : &pool->database->members) {
 		const struct pool *other = of_user ? LIST_OBJECT(node, struct pool, of_user)
 						   : LIST_OBJECT(node, struct pool, of_database);
-		struct pool_server *server = pool_longest_idle(other);
+		struct pool_server *server = pool_idle_longest(other);
 
 		if (other == pool || other->client_count[CLIENT_WAITING] > 0 || !server)
 			continue;
@@ -285,7 +275,8 @@ static NEVER_INLINE struct pool_server *want_special(struct pool_client *client,
 	pool = client->pool;
 	if (schedule_is_stale(pool, now))
 		pool_age(pool, now);
-	if (pool->client_count[CLIENT_WAITING] > 0 || pool_is_stopped(pool) || pool->targets == 0)
+	if (pool->client_count[CLIENT_WAITING] > 0 || pool->owes || pool_is_stopped(pool) ||
+	    pool->targets == 0)
 		return NULL;
 	return pool_idle_for(pool, client);
 }
@@ -301,7 +292,8 @@ struct pool_server *pool_want(struct pool_client *client, usec_t now)
 	if (!pool->is_plain && (!(pool->fixed_targets >> client->target & 1) ||
 				client->is_held | client->listens | client->settles))
 		server = want_special(client, now);
-	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_stopped(pool))
+	else if (pool->client_count[CLIENT_WAITING] == 0 && !pool_is_stopped(pool) &&
+		 !pool->owes)
 		server = first_fitting(pool, SERVER_IDLE, client,
 				       pool->pools->conf->settings.server_round_robin);
 	if (server) {
@@ -339,7 +331,7 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 	view->idle = pool->server_count[SERVER_IDLE];
 	view->used = pool->server_count[SERVER_USED];
 	view->logging_in = pool->server_count[SERVER_LOGIN] - pool->apart_logins;
-	view->live = pool->live;
+	view->live = pool->budget->used;
 	view->idle_fitting = match.matched && (!match.exact || !match.unserved);
 	view->used_fitting = match.used != NULL;
 	view->fits_behind = match.exact && match.matched && match.unserved;
@@ -364,19 +356,16 @@ static void pool_look(const struct pool *pool, usec_t now, struct pool_view *vie
 				       ? 1
 				       : pool->logins_succeeded + 1;
 	view->reserve_timeout = settings->reserve_pool_timeout;
-	view->size = pool->allowed.size;
+	view->size = pool->budget->limit;
 	view->reserve = pool->allowed.reserve;
-	view->database_servers = pool->database->servers;
-	view->database_limit = database_max_servers(pool->database);
-	view->user_servers = pool->user->servers;
-	view->user_limit = user_max_servers(pool->pools, pool->user);
-	view->internal_servers = pool->pools->internal_servers;
-	view->internal_limit = pool_is_for_internal(pool) ? settings->max_auth_query_connections
-							  : 0;
+	view->database_excess = budget_excess(pool->database->servers);
+	view->user_excess = budget_excess(pool->user->servers);
+	view->internal_full = pool_is_for_internal(pool) &&
+			      !budget_has_room(&pool->pools->shared->lookup_servers);
 	/* These counts walk over pools, so they are computed only if the limit is reached. */
-	if (is_reached(view->database_servers, view->database_limit))
+	if (view->database_excess > 0)
 		view->database_evictable = evictable(pool, false, &longest);
-	if (is_reached(view->user_servers, view->user_limit))
+	if (view->user_excess > 0)
 		view->user_evictable = evictable(pool, true, &longest);
 	view->host_full = pool_hosts_are_full(pool, now);
 	view->host_evictable = view->host_full && pool_hosts_evictable(pool, now);
@@ -394,7 +383,7 @@ static bool schedule_step(struct pool *pool, usec_t now)
 	struct pool_match match;
 	struct pool_verdict verdict;
 	bool is_hold, is_draining, had_failed = pool->login_failed,
-				   was_held = !list_is_empty(&pool->held_by_host);
+				   was_held = budget_is_awaited(&pool->wait_for_host);
 	int live = pool->live;
 	usec_t waiting_since;
 
@@ -407,10 +396,9 @@ static bool schedule_step(struct pool *pool, usec_t now)
 	if (verdict.action != POOL_LEND)
 		pool->held_by = is_hold ? verdict.limit : LIMIT_NONE;
 	pool->pools->internal_servers_missed |= pool->held_by == LIMIT_INTERNAL;
-	list_shortage(pool, &pool->database->held, &pool->held_by_database,
-		 pool->held_by == LIMIT_DATABASE);
-	list_shortage(pool, &pool->user->held, &pool->held_by_user, pool->held_by == LIMIT_USER);
-	list_shortage(pool, &pool->pools->held, &pool->held_by_host, pool->held_by == LIMIT_HOST);
+	query = client_first(pool, CLIENT_WAITING);
+	login = client_first(pool, CLIENT_WAITING_LOGIN);
+	pool_wait_for(pool, pool->held_by, !is_hold ? NULL : query ? query : login);
 	if (pool->held_by == LIMIT_HOST && !pool->pools->are_hosts_scarce)
 		pools_set_scarce(pool->pools, true);
 	if (is_hold) {
@@ -423,8 +411,6 @@ static bool schedule_step(struct pool *pool, usec_t now)
 			return false;
 		return pool->pinned > 0 && view.waiting > view.covered && ops->yield(pool);
 	}
-	query = client_first(pool, CLIENT_WAITING);
-	login = client_first(pool, CLIENT_WAITING_LOGIN);
 	pool_match(pool, &match);
 	switch (verdict.action) {
 	case POOL_LEND:
@@ -439,12 +425,14 @@ static bool schedule_step(struct pool *pool, usec_t now)
 	case POOL_DIAL:
 		if (verdict.from_reserve)
 			ops->take_reserve(pool, query ? query : login);
-		ops->dial(pool, verdict.for_login ? login : match.unserved);
+		if (!pool_dial(pool, verdict.for_login ? login : match.unserved,
+			       view.size + (verdict.from_reserve ? view.reserve : 0)))
+			return false;
 		if (was_held)
 			pool_hosts_wake(pool);
 		return pool->live > live || (pool->login_failed && !had_failed);
 	case POOL_REPLACE:
-		return server_drop(pool_longest_idle(pool),
+		return server_drop(pool_idle_longest(pool),
 				   match.unserved && match.unserved->dedicated != 0
 					   ? REASON_EVICTED
 					   : REASON_REPLACED);
@@ -507,8 +495,13 @@ static void schedule_pool(struct pool *pool, usec_t now)
 	}
 	pool->idle_marked = false;
 	pool_age(pool, now);
-	while (schedule_step(pool, now))
-		;
+	/* a client of another world has waited longer than the clients here: pools_give() */
+	if (!pool->owes)
+		while (schedule_step(pool, now))
+			;
+	/* with several worlds: its idle servers may go to another one, as after RESUME */
+	if (!list_is_empty(&pool->budget->waiting))
+		pool->pools->bell.is_asked = true;
 	/* servers that were opened for one client, if that client has ended */
 	node = idle->next;
 	while (pool->dedicated > 0 && node != idle) {
@@ -528,6 +521,8 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
 {
 	if (pools->are_roles_due)
 		roles_decide_due(pools, now);
+	if (pools->bell.is_asked)
+		pools_give(pools, now);
 	for (int round = 0; round < ROUNDS_MOST && !list_is_empty(&pools->dirty); round++) {
 		struct list batch;
 		struct list *node;
@@ -539,6 +534,8 @@ void pools_schedule_marked(struct pools *pools, usec_t now)
 			list_remove(node);
 			schedule_pool(LIST_OBJECT(node, struct pool, dirty), now);
 		}
+		if (pools->bell.is_asked)
+			pools_give(pools, now);
 	}
 }
 
@@ -612,15 +609,12 @@ static int64_t pool_floor(const struct pool *pool)
 static void pool_open_unasked(struct pool *pool, usec_t now)
 {
 	const struct settings *settings = &pool->pools->conf->settings;
-	bool is_below_floor = pool->live < pool_floor(pool);
+	int64_t floor = pool_floor(pool);
+	bool is_below_floor = pool->budget->used < floor;
 	struct pool_match match;
 
 	if ((!is_below_floor && !pool->login_failed) || pool_is_stopped(pool) ||
 	    pool->targets == 0 ||
-	    is_reached(pool->database->servers, database_max_servers(pool->database)) ||
-	    is_reached(pool->user->servers, user_max_servers(pool->pools, pool->user)) ||
-	    (pool_is_for_internal(pool) &&
-	     is_reached(pool->pools->internal_servers, settings->max_auth_query_connections)) ||
 	    (SETTINGS(pool)->max_host_connections > 0 && pool_places(pool) &&
 	     pool_hosts_are_full(pool, now)))
 		return;
@@ -630,7 +624,7 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	    pool->server_count[SERVER_LOGIN] == pool->apart_logins &&
 	    pool->client_count[CLIENT_WAITING] == 0 &&
 	    pool->client_count[CLIENT_WAITING_LOGIN] == 0)
-		pool->pools->ops->dial(pool, NULL);
+		pool_dial(pool, NULL, floor);
 	/* server_login_retry protects a server from failing logins. A restarted server is back
 	   sooner, so it is probed twice a second. Without clients there is no probe, unless a
 	   client got the error and has left. */
@@ -639,13 +633,13 @@ static void pool_open_unasked(struct pool *pool, usec_t now)
 	     pool->login_failure != FAILURE_FULL))
 		return;
 	if ((pool_clients(pool) == 0 && !pool->missed) || pool_count_usable(pool, true) > 0 ||
-	    is_reached(pool->live, pool->allowed.size) || pool->database->removed ||
-	    pool->pools->draining == POOL_DRAIN_SERVERS)
+	    pool->database->removed || pool->pools->draining == POOL_DRAIN_SERVERS)
 		return;
-	pool->missed = false;
 	pool_match(pool, &match);
-	pool->pools->ops->dial(pool, match.unserved ? match.unserved
-						    : client_first(pool, CLIENT_WAITING_LOGIN));
+	if (pool_dial(pool,
+		      match.unserved ? match.unserved : client_first(pool, CLIENT_WAITING_LOGIN),
+		      pool->budget->limit))
+		pool->missed = false;
 }
 
 static void maintain_servers(struct pool *pool, usec_t now)
@@ -660,7 +654,7 @@ static void maintain_servers(struct pool *pool, usec_t now)
 	/* Servers that only look-ups have used: if no client has logged in to the database and no
 	   login needs them, or, when a look-up of another pool waits for
 	   max_auth_query_connections, the idle servers. */
-	for (int i = 0; pool->pools->internal_servers > 0 && i < 4; i++) {
+	for (int i = 0; pool->pools->shared->lookup_servers.used > 0 && i < 4; i++) {
 		bool is_idle = states[i] == SERVER_IDLE || states[i] == SERVER_USED;
 
 		LIST_EACH_SAFE(node, &pool->servers[states[i]]) {
@@ -674,13 +668,14 @@ static void maintain_servers(struct pool *pool, usec_t now)
 	}
 	pool_age(pool, now);
 	/* After pool_size was lowered. Reserve connections stay until their idle timeout. */
-	while (size > 0 && pool->live > most && (server = pool_longest_idle(pool)) != NULL &&
+	while (size > 0 && pool->budget->used > most &&
+	       (server = pool_idle_longest(pool)) != NULL &&
 	       server_drop(server, REASON_TOO_MANY_SERVERS))
 		;
-	if (pool_longest_idle(pool))
+	if (pool_idle_longest(pool))
 		close_aged(pool, now);
-	while (timeout > 0 && (server = pool_longest_idle(pool)) != NULL &&
-	       pool->live > pool_floor(pool) && now - server->since >= timeout &&
+	while (timeout > 0 && (server = pool_idle_longest(pool)) != NULL &&
+	       pool->budget->used > pool_floor(pool) && now - server->since >= timeout &&
 	       server_drop(server, REASON_SERVER_IDLE))
 		;
 	pool_open_unasked(pool, now);

@@ -197,8 +197,8 @@ static int64_t count_listening(const struct list *pools, size_t offset)
 /* Whether the limits allow `more` additional listeners and one server for work. */
 bool notify_server_has_room(const struct pool *pool, int64_t more)
 {
-	int64_t size = pool->allowed.size, of_database = database_max_servers(pool->database),
-		of_user = user_max_servers(pool->pools, pool->user);
+	int64_t size = pool->allowed.size, of_database = pool->database->servers->limit,
+		of_user = pool->user->servers->limit;
 
 	int64_t of_host = pool->pools->conf->settings.max_host_connections;
 

@@ -130,7 +130,8 @@ void house_open(struct house *h, const char *ini)
 	memset(h, 0, sizeof(*h));
 	h->base = base;
 	h->servers_answer = true;
-	h->world = world_new(base, conf_of(ini), &problems);
+	h->shared = shared_new();
+	h->world = world_new(base, h->shared, conf_of(ini), &problems);
 	FUZZ_CHECK(h->world && problems.errors == 0);
 	conf_problems_free(&problems);
 	h->console = console_new(h->world, &control);
@@ -160,6 +161,7 @@ void house_close(struct house *h)
 	FUZZ_CHECK(w->statements->count == 0);
 	FUZZ_CHECK(!w->cancels->by_pid);
 	world_free(&h->world);
+	shared_free(&h->shared);
 	for (int i = 0; i < h->end_count; i++)
 		end_free(&h->ends[i]);
 	/* connections that were not accepted */

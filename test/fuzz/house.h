@@ -39,6 +39,7 @@ struct house_end {
 
 struct house {
 	struct event_base *base;
+	struct shared *shared;
 	struct world *world;
 	struct console *console;
 	struct house_end ends[HOUSE_ENDS];

@@ -277,7 +277,8 @@ static void open_pooler(void)
 	plan_write_conf();
 	conf = load(&problems);
 	pooler.base = sim_event_base();
-	pooler.world = world_new(pooler.base, conf, &problems);
+	pooler.shared = shared_new();
+	pooler.world = world_new(pooler.base, pooler.shared, conf, &problems);
 	say_problems(&problems);
 	SIM_CHECK(pooler.world, "no world");
 	pooler.console = console_new(pooler.world, &control);
@@ -292,6 +293,7 @@ static void close_pooler(void)
 	console_free(&pooler.console);
 	world_end_sessions(pooler.world, REASON_POOLER_SHUTTING_DOWN, false);
 	world_free(&pooler.world);
+	shared_free(&pooler.shared);
 	event_free(pooler.tick);
 }
 
@@ -300,7 +302,7 @@ static void close_pooler(void)
 /* Above max_host_connections, after a RELOAD, a host only loses servers. */
 static void check_hosts(void)
 {
-	static struct { char key[64]; int servers; } known[16];
+	static struct { char key[64]; int64_t servers; } known[16];
 	int64_t limit = pooler.world->conf->settings.max_host_connections;
 
 	for (const struct host *host = pooler.world->pools->hosts; host; host = host->hh.next) {
@@ -308,10 +310,10 @@ static void check_hosts(void)
 
 		while (*known[i].key && strcmp(known[i].key, host->key) != 0)
 			SIM_CHECK(++i < sizeof(known) / sizeof(known[0]), "too many hosts");
-		SIM_CHECK(limit == 0 || host->servers <= limit || host->servers <= known[i].servers,
-			  "%d servers at %s, max_host_connections is %lld", host->servers, host->key, (long long)limit);
+		SIM_CHECK(limit == 0 || host->servers->used <= limit || host->servers->used <= known[i].servers,
+			  "%lld servers at %s, max_host_connections is %lld", (long long)host->servers->used, host->key, (long long)limit);
 		snprintf(known[i].key, sizeof(known[i].key), "%s", host->key);
-		known[i].servers = host->servers;
+		known[i].servers = host->servers->used;
 	}
 }
 

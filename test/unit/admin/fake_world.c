@@ -182,7 +182,8 @@ void fake_start(const char *ini)
 	w->logins.derivations = &fake.derivations;
 	w->logins.secrets = &fake.secrets;
 	w->conf = fake_conf(ini);
-	w->pools = pools_new(&fake_ops, w->conf, w->now);
+	w->shared = shared_new();
+	w->pools = pools_new(&fake_ops, w->shared, w->conf, w->now);
 	w->params = params_table_new(NULL);
 	w->statements = statements_new(w->params);
 	w->logins.verifiers = verifiers_new(fake.base, &(struct verify_limits){ 1, 1 });
@@ -273,6 +274,7 @@ void fake_end(void)
 	}
 	pools_check(w->pools);
 	pools_free(&w->pools);
+	shared_free(&w->shared);
 	mem_free(w->statements);
 	params_table_free(&w->params);
 	dns_close(&w->dns);

@@ -71,7 +71,7 @@ TEST(kill)
 	CHECK_INT(fake_of(idle)->why, REASON_ADMIN_KILL);
 	CHECK_INT(s->pooled.state, SERVER_DEAD);
 	CHECK_INT(other->pooled.state, SERVER_ACTIVE);
-	CHECK(database("shop")->paused && database("shop")->clients == 0);
+	CHECK(database("shop")->paused && database("shop")->clients->used == 0);
 	CHECK_TEXT(fake_ask(c, "resume shop"), "C(RESUME) Z(I)");
 	/* KILL does not end the console client */
 	CHECK_TEXT(fake_ask(c, "kill"), "C(KILL) Z(I)");
@@ -207,7 +207,7 @@ TEST(pause_waits_for_servers)
 	fake_server_new("shop", "bert");
 	CHECK_TEXT(fake_ask(c, "PAUSE shop"), "");
 	CHECK(c->console.state != CONSOLE_READY && database("shop")->paused && !fake.world.pools->paused);
-	CHECK_INT(database("shop")->servers, 1);		/* the idle server is closed */
+	CHECK_INT(database("shop")->servers->used, 1);		/* the idle server is closed */
 	fake_turn();
 	CHECK_TEXT(fake_transcript(c), "");
 	release(s);

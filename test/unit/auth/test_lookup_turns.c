@@ -10,9 +10,10 @@
 #define POOLS 8
 
 static struct conf conf;
-static struct conf_database database_conf[POOLS];
+static struct budget of_database[POOLS];
 static struct database databases[POOLS];
-static struct pools pools = { .conf = &conf };
+static struct shared shared;
+static struct pools pools = { .conf = &conf, .shared = &shared };
 static struct pool pool[POOLS];
 static struct lookup_turns turns;
 static struct lookup_turn turn[MOST];
@@ -29,14 +30,13 @@ static void on_granted(struct lookup_turn *t)
 static void begin(int most)
 {
 	memset(databases, 0, sizeof(databases));
-	memset(database_conf, 0, sizeof(database_conf));
 	memset(pool, 0, sizeof(pool));
 	conf.settings.max_auth_query_connections = most;
-	pools.internal_servers = 0;
+	budget_init(&shared.lookup_servers, most);
 	pools.internal_servers_missed = false;
 	for (int i = 0; i < POOLS; i++) {
-		database_conf[i].max_db_connections = CONF_UNSET;
-		databases[i].conf = &database_conf[i];
+		budget_init(&of_database[i], 0);
+		databases[i].servers = &of_database[i];
 		databases[i].pools = &pools;
 		pool[i].database = &databases[i];
 		pool[i].pools = &pools;
@@ -154,7 +154,7 @@ TEST(each_share_is_at_least_one)
 TEST(look_ups_get_half_of_a_limited_database)
 {
 	begin(40);
-	database_conf[0].max_db_connections = 4;
+	budget_set_limit(&of_database[0], 4);
 	pool[1].database = &databases[0];
 	CHECK(ask(0, 0, 0) && ask(1, 1, 1));
 	CHECK(!ask(2, 0, 2) && !ask(3, 1, 3));
@@ -164,7 +164,7 @@ TEST(look_ups_get_half_of_a_limited_database)
 	end();
 	/* one look-up is always allowed */
 	begin(40);
-	database_conf[0].max_db_connections = 1;
+	budget_set_limit(&of_database[0], 1);
 	CHECK(ask(0, 0, 0));
 	CHECK(!ask(1, 0, 1));
 	end();
@@ -173,7 +173,8 @@ TEST(look_ups_get_half_of_a_limited_database)
 TEST(connections_used_by_look_ups_only)
 {
 	begin(4);
-	pools.internal_servers = 4;
+	while (budget_take(&shared.lookup_servers))
+		;
 	CHECK(!ask(0, 0, 0));
 	/* idle servers of other pools are to be closed */
 	CHECK(pools.internal_servers_missed);
@@ -183,7 +184,7 @@ TEST(connections_used_by_look_ups_only)
 	pool[2].server_count[SERVER_USED] = 1;
 	CHECK(ask(2, 2, 2));
 	CHECK_TEXT(news(), "");
-	pools.internal_servers = 3;
+	budget_give(&shared.lookup_servers);
 	lookup_turns_grant(&turns);
 	CHECK_TEXT(news(), "0");
 	end();

@@ -5,6 +5,7 @@
  * A fake session room for the tests of the pool room. Opening, testing and closing act on structs only and finish at once. A diary lists the
  * requested actions, for example "drop s1 EVICTED, dial c2". Clients are c1, c2, ... and servers s1, s2, ... in order of creation. The clock advances
  * only when a test advances it.
+ * Several worlds with one struct shared run one after the other: fake.pools is the current world.
  */
 #include "base/assert.h"
 #include "pool/host.h"
@@ -16,9 +17,11 @@
 #include <unistd.h>
 
 #define FAKE_MOST 20000
+#define FAKE_WORLDS 5
 
 struct fake_client {
 	struct pool_client pooled;
+	struct pools *pools;		/* of its world */
 	int id;
 	enum close_reason why;		/* the client was refused, or dropped with its server */
 	bool is_cancel;
@@ -31,7 +34,9 @@ struct fake_server {
 };
 
 static struct {
-	struct pools *pools;
+	struct shared *shared;
+	struct pools *pools, *worlds[FAKE_WORLDS];
+	int world_count, moves;
 	usec_t now;
 	struct fake_client *clients[FAKE_MOST];
 	struct fake_server *servers[FAKE_MOST];
@@ -76,7 +81,7 @@ static inline const char *fake_diary(void)
 static inline void fake_client_dies(struct fake_client *client, enum close_reason why)
 {
 	client->why = why;
-	pool_client_become(fake.pools, &client->pooled, CLIENT_DEAD, fake.now);
+	pool_client_become(client->pools, &client->pooled, CLIENT_DEAD, fake.now);
 }
 
 static inline void fake_server_dies(struct fake_server *server, enum close_reason why)
@@ -113,8 +118,7 @@ static inline struct fake_server *fake_server_new(struct pool *pool, const struc
 	server->pooled.dedicated = whom && !is_cancel ? whom->dedicated : 0;
 	pool_server_init(&server->pooled, pool, is_cancel, fake.now);
 	for (unsigned i = 0; !is_cancel && !server->pooled.host && pool_places(pool) && i < pool->place_count; i++)
-		if (!host_is_full(pool->places[i].host))
-			pool_server_set_host(&server->pooled, pool->places[i].host);
+		pool_server_take_host(&server->pooled, pool->places[i].host);
 	return server;
 }
 
@@ -168,7 +172,7 @@ static inline void fake_dial_cancel(struct pool *pool, struct pool_client *cance
 {
 	fake_note("cancel c%d", fake_client_of(canceller)->id);
 	fake_server_new(pool, canceller, true)->canceller = fake_client_of(canceller);
-	pool_client_become(fake.pools, canceller, CLIENT_ACTIVE_CANCEL, fake.now);
+	pool_client_become(pool->pools, canceller, CLIENT_ACTIVE_CANCEL, fake.now);
 }
 
 static inline bool fake_yield(struct pool *pool)
@@ -194,6 +198,18 @@ static inline bool fake_recall(struct pool_server *server)
 	return false;
 }
 
+static inline bool fake_move(struct pool_server *server, struct pool *to)
+{
+	bool has_moved = pool_server_move(server, to, fake.now);
+
+	fake.moves += has_moved;
+	fake_note("move s%d", fake_server_of(server)->id);
+	/* the parameters are known: every client that waited for them continues */
+	LIST_EACH_SAFE(node, &to->clients[CLIENT_WAITING_LOGIN])
+		pool_client_become(to->pools, LIST_OBJECT(node, struct pool_client, node), CLIENT_IDLE, fake.now);
+	return has_moved;
+}
+
 static inline void fake_ask_hosts(struct pools *pools)
 {
 	(void)pools;
@@ -204,6 +220,7 @@ static const struct pool_ops fake_ops = {
 	.lend = fake_lend, .dial = fake_dial, .take_reserve = fake_take_reserve, .test = fake_test, .drop = fake_drop, .refuse = fake_refuse,
 	.notify = fake_notify, .dial_cancel = fake_dial_cancel, .pool_end = fake_pool_end, .yield = fake_yield,
 	.moved = fake_client_ignored, .judge = fake_client_ignored, .recall = fake_recall, .ask_hosts = fake_ask_hosts,
+	.move = fake_move,
 };
 
 static inline struct conf *fake_conf(const char *ini)
@@ -226,22 +243,31 @@ static inline struct conf *fake_conf(const char *ini)
 	return conf;
 }
 
-/* Loads this configuration at second 1000. */
-static inline void fake_start(const char *ini)
+/* Makes this world the current one. */
+static inline void fake_world(int world) { fake.pools = fake.worlds[world]; }
+
+/* Loads this configuration at second 1000, for `count` worlds. */
+static inline void fake_start_worlds(const char *ini, int count)
 {
 	struct conf *conf = fake_conf(ini);
 
 	memset(&fake, 0, sizeof(fake));
 	fake.now = 1000 * USEC;
-	fake.pools = pools_new(&fake_ops, conf, fake.now);
+	fake.shared = shared_new();
+	for (fake.world_count = 0; fake.world_count < count; fake.world_count++)
+		fake.worlds[fake.world_count] = pools_new(&fake_ops, fake.shared, conf, fake.now);
+	fake_world(0);
 	conf_drop(&conf);
 }
+
+static inline void fake_start(const char *ini) { fake_start_worlds(ini, 1); }
 
 static inline void fake_reload(const char *ini)
 {
 	struct conf *conf = fake_conf(ini);
 
-	pools_reconfigure(fake.pools, conf, fake.now);
+	for (int i = 0; i < fake.world_count; i++)
+		pools_reconfigure(fake.worlds[i], conf, fake.now);
 	conf_drop(&conf);
 	pools_check(fake.pools);
 }
@@ -273,10 +299,14 @@ static inline void fake_end(void)
 		if (fake.clients[i] && fake.clients[i]->pooled.state != CLIENT_DEAD)
 			fake_client_dies(fake.clients[i], REASON_NONE);
 	}
-	pools_check(fake.pools);
-	CHECK_INT(fake.pools->clients, 0);
+	for (int i = 0; i < fake.world_count; i++) {
+		pools_check(fake.worlds[i]);
+		CHECK_INT(fake.worlds[i]->clients, 0);
+	}
 	fake_reap();
-	pools_free(&fake.pools);
+	for (int i = 0; i < fake.world_count; i++)
+		pools_free(&fake.worlds[i]);
+	shared_free(&fake.shared);
 }
 
 static inline struct pool *fake_pool(const char *database, const char *user)
@@ -290,6 +320,7 @@ static inline struct fake_client *fake_client_new(void)
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;
+	client->pools = fake.pools;
 	pool_client_init(fake.pools, &client->pooled, fake.now);
 	return client;
 }
@@ -319,6 +350,7 @@ static inline struct fake_client *fake_internal_request(const char *database, co
 
 	client->id = ++fake.client_count;
 	fake.clients[client->id] = client;
+	client->pools = fake.pools;
 	client->pooled.is_internal = true;
 	pool_client_init(fake.pools, &client->pooled, fake.now);
 	pool_client_join(&client->pooled, pool_get(asked, user_get(fake.pools, user), true, fake.now), NULL);

@@ -45,12 +45,9 @@ TEST(internal_requests_have_their_own_server_limit)
 {
 	struct pool_view v = plain;
 
-	v.internal_limit = v.internal_servers = 2;
+	v.internal_full = true;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_INTERNAL);
-	v.internal_servers = 1;
-	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
-	v.internal_limit = 0;
-	v.internal_servers = 9;
+	v.internal_full = false;
 	CHECK_VERDICT(v, POOL_DIAL, LIMIT_NONE);
 }
 
@@ -158,7 +155,7 @@ TEST(unsuitable_idle_server_is_replaced)
 	v.fits_behind = true;
 	CHECK_VERDICT(v, POOL_LEND, LIMIT_NONE);
 	v.live = 3;
-	v.database_servers = v.database_limit = 10;
+	v.database_excess = 1;
 	v.database_evictable = 5;
 	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
 }
@@ -167,18 +164,18 @@ TEST(database_and_user_limits_evict_idle_servers)
 {
 	struct pool_view v = plain;
 
-	v.database_servers = v.database_limit = 10;
+	v.database_excess = 1;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
 	v.database_evictable = 1;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
 	/* The user limit applies as well: a server is evicted only if both limits can spare one. */
-	v.user_servers = v.user_limit = 3;
+	v.user_excess = 1;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
 	v.user_evictable = 1;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
-	v.database_servers = 9;
+	v.database_excess = 0;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_USER, LIMIT_USER);
-	v.user_servers = 4;
+	v.user_excess = 2;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_USER);
 }
 
@@ -191,14 +188,14 @@ TEST(full_hosts_evict_an_idle_server)
 	v.host_evictable = true;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_HOST, LIMIT_HOST);
 	/* the other limits come first, so that a pool that they hold does not wait for the host */
-	v.database_servers = v.database_limit = 10;
+	v.database_excess = 1;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_DATABASE);
 	v.database_evictable = 1;
 	CHECK_VERDICT(v, POOL_EVICT_FOR_DATABASE, LIMIT_DATABASE);
 	v.host_evictable = false;
 	CHECK_VERDICT(v, POOL_HOLD, LIMIT_HOST);
 	/* an idle server of the pool itself that does not fit */
-	v.database_limit = 0;
+	v.database_excess = 0;
 	v.idle = v.live = 1;
 	CHECK_VERDICT(v, POOL_REPLACE, LIMIT_NONE);
 	v.idle_fitting = 1;
@@ -211,8 +208,7 @@ static void check_promises(const struct pool_view *v)
 	bool failing = v->login_failed && (v->since_login_failed == 0 || v->since_login_failed < v->login_retry);
 	bool needs = v->waiting > v->covered || (v->waiting_login > 0 && v->logging_in == 0);
 	bool size_hit = v->size > 0 && v->live >= v->size;
-	bool database_hit = v->database_limit > 0 && v->database_servers >= v->database_limit;
-	bool user_hit = v->user_limit > 0 && v->user_servers >= v->user_limit;
+	bool database_hit = v->database_excess > 0, user_hit = v->user_excess > 0;
 
 	switch (got.action) {
 	case POOL_LEND:
@@ -231,11 +227,11 @@ static void check_promises(const struct pool_view *v)
 		CHECK(needs && !failing && v->idle + v->used > 0 && (size_hit || database_hit || user_hit || v->host_full));
 		break;
 	case POOL_EVICT_FOR_DATABASE:
-		CHECK(needs && !failing && database_hit && v->database_evictable > v->database_servers - v->database_limit);
-		CHECK(!user_hit || v->user_evictable > v->user_servers - v->user_limit);
+		CHECK(needs && !failing && database_hit && v->database_evictable >= v->database_excess);
+		CHECK(!user_hit || v->user_evictable >= v->user_excess);
 		break;
 	case POOL_EVICT_FOR_USER:
-		CHECK(needs && !failing && !database_hit && user_hit && v->user_evictable > v->user_servers - v->user_limit);
+		CHECK(needs && !failing && !database_hit && user_hit && v->user_evictable >= v->user_excess);
 		break;
 	case POOL_EVICT_FOR_HOST:
 		CHECK(needs && !failing && !database_hit && !user_hit && v->host_full && v->host_evictable);
@@ -276,7 +272,7 @@ TEST(verdict_invariants_hold_for_all_small_numbers)
 		unsigned n = i;
 		struct pool_view v = plain;
 		bool exact;
-		int testing;
+		int testing, limit;
 
 		v.waiting = pick(&n, 3);
 		v.waiting_login = pick(&n, 2);
@@ -287,16 +283,15 @@ TEST(verdict_invariants_hold_for_all_small_numbers)
 		testing = pick(&n, 2);
 		v.live = v.idle + v.used + v.logging_in + testing + pick(&n, 3);
 		v.size = pick(&n, 3);
-		v.user_limit = pick(&n, 3);
-		v.database_limit = exact ? v.user_limit : 0;
+		limit = pick(&n, 3);
+		v.user_excess = limit > 0 && v.live >= limit ? v.live - limit + 1 : 0;
+		v.database_excess = exact && limit > 0 && v.live + 1 >= limit ? v.live - limit + 2 : 0;
 		v.reserve = pick(&n, 2);
 		v.oldest_wait = pick(&n, 2) ? v.reserve_timeout : 1;
 		v.logins_at_once = pick(&n, 2) ? 99 : 1;
 		v.login_failed = v.logins_at_once == 1 && testing;
 		v.refusable = v.live == 0 || v.idle;
 		v.since_login_failed = v.used ? 20 * USEC : USEC;
-		v.database_servers = v.live + 1;
-		v.user_servers = v.live;
 		v.database_evictable = pick(&n, 3);
 		v.user_evictable = v.database_evictable / 2;
 		v.host_full = pick(&n, 3) > 0;

@@ -33,21 +33,21 @@ TEST(servers_are_counted_at_hosts)
 	fake_fill("b", "u", 2);
 	fake_fill("c", "u", 1);
 	fake_fill("d", "u", 1);
-	CHECK_INT(host("h:1")->servers, 3);
-	CHECK_INT(host("h:3")->servers, 1);
-	CHECK_INT(host("i:1")->servers, 0);
-	CHECK_INT(host("/tmp:5432")->servers, 1);
+	CHECK_INT(host("h:1")->servers->used, 3);
+	CHECK_INT(host("h:3")->servers->used, 1);
+	CHECK_INT(host("i:1")->servers->used, 0);
+	CHECK_INT(host("/tmp:5432")->servers->used, 1);
 	/* cancel requests do not count */
 	fake_cancel("b", "u");
 	fake_schedule();
-	CHECK_INT(host("h:1")->servers, 3);
+	CHECK_INT(host("h:1")->servers->used, 3);
 	/* the dial goes on to another host */
 	pool_server_set_host(&s(1)->pooled, fake_pool("a", "u")->places[1].host);
-	CHECK_INT(host("h:1")->servers, 2);
-	CHECK_INT(host("i:1")->servers, 1);
+	CHECK_INT(host("h:1")->servers->used, 2);
+	CHECK_INT(host("i:1")->servers->used, 1);
 	/* a handed over server whose host is in no list */
 	CHECK(pool_server_restore_host(&s(1)->pooled, "j:9"));
-	CHECK_INT(host("j:9")->servers, 1);
+	CHECK_INT(host("j:9")->servers->used, 1);
 	fake_server_dies(s(1), REASON_SERVER_CRASHED);
 	CHECK(!host("j:9"));
 	fake_end();
@@ -69,7 +69,7 @@ TEST(pool_waits_for_a_full_host)
 	CHECK_TEXT(fake_schedule(), "cancel c5");
 	fake_server_dies(s(1), REASON_SERVER_CRASHED);
 	CHECK_TEXT(fake_schedule(), "dial c3");
-	CHECK_INT(fake.pools->shortages, 0);
+	CHECK_INT(fake.pools->bell.shortages, 0);
 	fake_end();
 }
 
@@ -80,12 +80,12 @@ TEST(waiting_ends_with_the_client_or_its_pool)
 	fake_want(c(1));
 	fake_ask("b", "u");
 	fake_schedule();
-	CHECK_INT(fake.pools->shortages, 1);
+	CHECK_INT(fake.pools->bell.shortages, 1);
 	fake_leave(c(2));
 	fake_schedule();
-	CHECK_INT(fake.pools->shortages, 0);
+	CHECK_INT(fake.pools->bell.shortages, 0);
 	fake_later(10);
-	CHECK_INT(fake.pools->shortages, 0);
+	CHECK_INT(fake.pools->bell.shortages, 0);
 	fake_end();
 }
 
@@ -205,12 +205,12 @@ TEST(invented_databases_share_a_quarter)
 	/* idle for long, up to a quarter */
 	CHECK_TEXT(fake_later(0.2), "drop s1 EVICTED, dial c10");
 	CHECK_TEXT(fake_later(3), "");
-	CHECK_INT(host("h:5432")->trials, 2);
+	CHECK_INT(host("h:5432")->trials->used, 2);
 	CHECK_INT(fake_pool("x2", "u")->held_by, LIMIT_HOST);
 	/* a may have all other room */
 	fake_server_dies(s(8), REASON_SERVER_CRASHED);
 	fake_server_dies(s(9), REASON_SERVER_CRASHED);
-	CHECK_INT(host("h:5432")->trials, 0);
+	CHECK_INT(host("h:5432")->trials->used, 0);
 	fake_end();
 }
 
@@ -231,12 +231,12 @@ TEST(invented_databases_take_turns_as_one_pool)
 	fake_pass(2);
 	CHECK_INT(fake_release(s(1)), REASON_EVICTED);
 	CHECK_TEXT(fake_schedule(), "dial c6");
-	CHECK_INT(host("h:5432")->trials, 1);
+	CHECK_INT(host("h:5432")->trials->used, 1);
 	/* x2 waits until the trial of x1 is over */
 	fake_pass(3);
 	ask_again(s(2));
 	fake_login(s(5));
-	CHECK_INT(host("h:5432")->trials, 0);
+	CHECK_INT(host("h:5432")->trials->used, 0);
 	CHECK(database_find(fake.pools, "x1")->served);
 	CHECK_INT(fake_release(s(3)), REASON_EVICTED);
 	fake_end();
@@ -289,7 +289,7 @@ TEST(list_has_room_if_one_host_has_room)
 	fake_ask("c", "u");
 	fake_diary();
 	CHECK_TEXT(fake_schedule(), "dial c2");
-	CHECK_INT(host("i:5432")->servers, 1);
+	CHECK_INT(host("i:5432")->servers->used, 1);
 	fake_login(s(2));
 	fake_schedule();
 	fake_ask("c", "v");
@@ -357,7 +357,7 @@ TEST(reload_changes_the_budget)
 	CHECK_TEXT(fake_schedule(), "");
 	fake_reload(HEAD THREE);
 	CHECK_TEXT(fake_schedule(), "dial c5");
-	CHECK_INT(fake.pools->shortages, 0);
+	CHECK_INT(fake.pools->bell.shortages, 0);
 	fake_end();
 }
 

@@ -18,8 +18,8 @@ TEST(internal_request_queues_but_is_not_counted_as_client)
 	fake_start(TRANSACTION "default_pool_size = 1\nmax_client_conn = 1\nmax_db_client_connections = 1\n" APP);
 	fake_internal_request("app", "asker");
 	CHECK_INT(fake.pools->clients, 0);
-	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
-	CHECK_INT(user_get(fake.pools, "asker")->clients, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients->used, 0);
+	CHECK_INT(user_get(fake.pools, "asker")->clients->used, 0);
 	pools_check(fake.pools);
 	CHECK_TEXT(fake_schedule(), "dial c1");
 	fake_internal_request("app", "asker");
@@ -30,7 +30,7 @@ TEST(internal_request_queues_but_is_not_counted_as_client)
 	/* the busy server has no client until its work has ended */
 	CHECK_TEXT(fake_schedule(), "");
 	CHECK_INT(c(2)->pooled.state, CLIENT_WAITING);
-	CHECK_INT(database_find(fake.pools, "app")->servers, 1);
+	CHECK_INT(database_find(fake.pools, "app")->servers->used, 1);
 	pool_server_become(&s(1)->pooled, SERVER_IDLE, fake.now);
 	CHECK_TEXT(fake_schedule(), "lend s1 c2");
 	take(c(2), s(1));

@@ -23,14 +23,14 @@ TEST(a_client_is_counted_from_accept_to_end)
 	bob = user_get(fake.pools, "bob");
 	pool_client_join(&client->pooled, fake_pool("app", "bob"), bob);
 	CHECK_INT(fake.pools->unauthenticated_count[CLIENT_STARTUP], 0);
-	CHECK_INT(bob->clients, 1);
-	CHECK_INT(database_find(fake.pools, "app")->clients, 1);
+	CHECK_INT(bob->clients->used, 1);
+	CHECK_INT(database_find(fake.pools, "app")->clients->used, 1);
 	pool_client_become(fake.pools, &client->pooled, CLIENT_AUTH, fake.now);
 	pools_check(fake.pools);
 	fake_leave(client);
 	CHECK_INT(fake.pools->clients, 0);
-	CHECK_INT(bob->clients, 0);
-	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
+	CHECK_INT(bob->clients->used, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients->used, 0);
 	CHECK(fake_pool("app", "bob")->idle_since != 0);
 	fake_end();
 }
@@ -40,10 +40,10 @@ TEST(cancel_requests_count_for_no_limit)
 	fake_start(TRANSACTION "[databases]\napp = host=127.0.0.1\n");
 	fake_cancel("app", "bob");
 	CHECK_INT(fake.pools->clients, 0);
-	CHECK_INT(database_find(fake.pools, "app")->clients, 0);
+	CHECK_INT(database_find(fake.pools, "app")->clients->used, 0);
 	CHECK_TEXT(fake_schedule(), "cancel c1");
-	CHECK_INT(database_find(fake.pools, "app")->servers, 0);
-	CHECK_INT(user_get(fake.pools, "bob")->servers, 0);
+	CHECK_INT(database_find(fake.pools, "app")->servers->used, 0);
+	CHECK_INT(user_get(fake.pools, "bob")->servers->used, 0);
 	fake_login(s(1));
 	pools_check(fake.pools);
 	CHECK(pools_is_without_servers(fake.pools, NULL, false));
@@ -145,7 +145,7 @@ TEST(most_specific_setting_applies)
 	CHECK_INT(bob->allowed.reserve, 2);
 	CHECK_INT(plain->allowed.server_lifetime, 100 * USEC);
 	CHECK_INT(bob->allowed.server_lifetime, 20 * USEC);
-	CHECK_INT(database_max_servers(bob->database), 50);
+	CHECK_INT(bob->database->servers->limit, 50);
 	fake.dial_does_nothing = true;
 	fake_ask("app", "bob");
 	fake_ask("app", "eve");

@@ -144,7 +144,7 @@ static void give_host(void *context, const struct host_row *row)
 	char text[128];
 
 	(void)context;
-	snprintf(text, sizeof(text), "%s: %d of %d, pools %d, waiting %d%s;", row->name, row->servers, (int)row->max_servers, row->pools,
+	snprintf(text, sizeof(text), "%s: %d of %d, pools %d, waiting %d%s;", row->name, (int)row->servers, (int)row->max_servers, row->pools,
 		 row->waiting_pools, row->is_unreachable ? ", unreachable" : "");
 	note(text);
 }

@@ -387,7 +387,7 @@ TEST(database_limit_evicts_one_server_of_another_pool)
 	fake_pass(1);
 	fake_ask("app", "carl");
 	CHECK_TEXT(fake_schedule(), "drop s1 EVICTED, dial c5");
-	CHECK_INT(database_find(fake.pools, "app")->servers, 3);
+	CHECK_INT(database_find(fake.pools, "app")->servers->used, 3);
 	/* Busy servers, and servers of the client's own pool, are not evicted. */
 	CHECK(fake_want(c(2)));
 	CHECK(fake_want(c(3)));

@@ -1,7 +1,8 @@
 /*
  * A seeded random walk: clients connect, query, release, disconnect and cancel; servers log in, fail and crash; an operator pauses and reloads; the
- * clock advances. Every invariant is checked after each step, and no pool exceeds its limits. Then faults stop, and every waiting client must be
- * served or refused.
+ * clock advances. Every invariant is checked after each step, and no budget is exceeded. Then faults stop, and every waiting client must be
+ * served or refused. Most walks are over several worlds with one struct shared, which take their turns in any order: no client may wait while a
+ * server of its pool is idle in another world.
  */
 #include "base/log.h"
 #include "fake.h"
@@ -37,6 +38,34 @@ static unsigned chance(unsigned most)
 	return (unsigned)(state >> 11) % most;
 }
 
+static int64_t excess_allowed;
+
+static int64_t over(const struct budget *budget, int64_t reserve)
+{
+	return budget->limit > 0 && budget->used > budget->limit + reserve ? budget->used - budget->limit - reserve : 0;
+}
+
+/* Returns by how much all budgets together are exceeded. */
+static int64_t excess(void)
+{
+	int64_t sum = over(&fake.shared->lookup_servers, 0);
+
+	for (int i = 0; i < fake.world_count; i++) {
+		LIST_EACH(node, &fake.worlds[i]->all) {
+			const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+			sum += over(pool->budget, pool->allowed.reserve);
+		}
+		for (const struct database *d = fake.worlds[i]->databases; d; d = d->hh.next)
+			sum += over(d->servers, 0);
+		for (const struct user *u = fake.worlds[i]->users; u; u = u->hh.next)
+			sum += over(u->servers, 0);
+		for (const struct host *h = fake.worlds[i]->hosts; h; h = h->hh.next)
+			sum += over(h->servers, 0);
+	}
+	return sum;
+}
+
 static struct fake_client *some_client(unsigned wanted_states)
 {
 	for (int i = 0; i < 40 && fake.client_count > 0; i++) {
@@ -61,13 +90,28 @@ static struct fake_server *some_server(unsigned wanted_states)
 	return NULL;
 }
 
+/* An event of this client, or of this server, is one of its world. */
+static struct fake_client *in_world_of_client(struct fake_client *client)
+{
+	if (client)
+		fake.pools = client->pools;
+	return client;
+}
+
+static struct fake_server *in_world_of_server(struct fake_server *server)
+{
+	if (server)
+		fake.pools = server->pooled.pool->pools;
+	return server;
+}
+
 static void come(void)
 {
 	const char *name = database_names[chance(4)], *user = user_names[chance(3)];
 	struct database *database = database_get(fake.pools, name, true, fake.now);
 	struct fake_client *client;
 
-	if (!database || fake.pools->clients > 40 || fake.client_count + 2 > FAKE_MOST)
+	if (!database || fake.shared->clients.used > 40 || fake.client_count + 2 > FAKE_MOST)
 		return;
 	if (chance(10) == 0) {
 		fake_cancel(name, user);
@@ -83,7 +127,7 @@ static void come(void)
 
 static void log_in(void)
 {
-	struct fake_server *server = some_server(1u << SERVER_LOGIN);
+	struct fake_server *server = in_world_of_server(some_server(1u << SERVER_LOGIN));
 
 	if (!server)
 		return;
@@ -105,7 +149,7 @@ static void give_back(void)
 	static const enum server_state after[8] = {
 		SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_IDLE, SERVER_TESTED, SERVER_LOOKUP, SERVER_BEING_CANCELED
 	};
-	struct fake_server *server = some_server(1u << SERVER_ACTIVE);
+	struct fake_server *server = in_world_of_server(some_server(1u << SERVER_ACTIVE));
 	enum close_reason why;
 
 	if (!server)
@@ -119,8 +163,8 @@ static void give_back(void)
 
 static void finish(void)
 {
-	struct fake_server *server = some_server(1u << SERVER_TESTED | 1u << SERVER_LOOKUP | 1u << SERVER_BEING_CANCELED |
-						 1u << SERVER_ACTIVE_CANCEL);
+	struct fake_server *server = in_world_of_server(some_server(1u << SERVER_TESTED | 1u << SERVER_LOOKUP |
+								     1u << SERVER_BEING_CANCELED | 1u << SERVER_ACTIVE_CANCEL));
 
 	if (!server)
 		return;
@@ -130,26 +174,39 @@ static void finish(void)
 		pool_server_become(&server->pooled, SERVER_IDLE, fake.now);
 }
 
-static void operate(void)
+static void pause_app(bool on)
 {
 	struct database *app = database_find(fake.pools, "app");
 
-	switch (chance(10)) {
-	case 0:
-		pools_pause(fake.pools, app, true);
-		break;
-	case 1:
-		pools_kill(fake.pools, chance(4) ? app : NULL);
-		break;
-	case 2:
-		pools_reconnect(fake.pools, NULL);
-		break;
-	case 3:
-		fake_reload(configurations[chance(CONFIGURATIONS)]);
-		break;
-	default:
-		pools_pause(fake.pools, app, false);
+	if (app)
+		pools_pause(fake.pools, app, on);
+	if (!on)
 		pools_pause(fake.pools, NULL, false);
+}
+
+/* A command of the console acts on each world. */
+static void operate(void)
+{
+	unsigned what = chance(10), all = chance(4);
+
+	for (int i = 0; i < fake.world_count; i++) {
+		fake_world(i);
+		switch (what) {
+		case 1:
+			pools_kill(fake.pools, all ? database_find(fake.pools, "app") : NULL);
+			break;
+		case 2:
+			pools_reconnect(fake.pools, NULL);
+			break;
+		case 3:
+			break;
+		default:
+			pause_app(what == 0);
+		}
+	}
+	if (what == 3) {
+		fake_reload(configurations[chance(CONFIGURATIONS)]);
+		excess_allowed = excess();
 	}
 }
 
@@ -163,7 +220,7 @@ static void stir(void)
 		come();
 		break;
 	case 3: case 4: case 5: case 6:
-		if ((client = some_client(1u << CLIENT_IDLE)))
+		if ((client = in_world_of_client(some_client(1u << CLIENT_IDLE))))
 			fake_want(client);
 		break;
 	case 7: case 8: case 9:
@@ -176,11 +233,11 @@ static void stir(void)
 		finish();
 		break;
 	case 13:
-		if ((client = some_client(~0u & ~(1u << CLIENT_DEAD | 1u << CLIENT_ACTIVE_CANCEL))))
+		if ((client = in_world_of_client(some_client(~0u & ~(1u << CLIENT_DEAD | 1u << CLIENT_ACTIVE_CANCEL)))))
 			fake_leave(client);
 		break;
 	case 14:
-		if (chance(4) == 0 && (server = some_server(~0u & ~(1u << SERVER_DEAD))))
+		if (chance(4) == 0 && (server = in_world_of_server(some_server(~0u & ~(1u << SERVER_DEAD)))))
 			fake_server_dies(server, REASON_SERVER_CRASHED);
 		break;
 	default:
@@ -189,27 +246,11 @@ static void stir(void)
 	}
 }
 
-/* A server was opened only where the limits allowed another one. */
+/* Each step of any world keeps within the limits. A RELOAD may lower them, and then the excess only falls. */
 static void check_limits(void)
 {
-	LIST_EACH(node, &fake.pools->all) {
-		struct pool *pool = LIST_OBJECT(node, struct pool, node);
-		int64_t size = pool->allowed.size, limit = database_max_servers(pool->database);
-
-		for (int i = fake.server_count; i > 0 && i > fake.server_count - 3; i--) {
-			const struct fake_server *server = s(i);
-
-			if (!server || server->pooled.pool != pool || server->pooled.state != SERVER_LOGIN ||
-			    server->pooled.is_cancel || server->pooled.since != fake.now)
-				continue;
-			CHECK(size == 0 || pool->server_count[SERVER_ACTIVE] < size + pool->allowed.reserve);
-			CHECK(limit == 0 || pool->database->servers <= limit);
-			CHECK(user_max_servers(fake.pools, pool->user) == 0 ||
-			      pool->user->servers <= user_max_servers(fake.pools, pool->user));
-			CHECK(server->pooled.host && !(host_is_full(server->pooled.host) &&
-			      server->pooled.host->servers > fake.pools->conf->settings.max_host_connections));
-		}
-	}
+	CHECK(excess() <= excess_allowed);
+	excess_allowed = excess();
 }
 
 static void turn(void)
@@ -218,17 +259,43 @@ static void turn(void)
 	check_limits();
 	if (chance(3) == 0)
 		pools_maintain(fake.pools, fake.now);
+	check_limits();
 	pools_check(fake.pools);
 	fake_reap();
 	fake_diary();
 	fake.now += chance(20) ? (usec_t)chance(50000) : (usec_t)chance(3000000);
 }
 
+/* After two turns of each world in which nothing happens, no server is idle that a client of another world could use. */
+static void check_idle(void)
+{
+	for (int i = 0; i < 2 * fake.world_count; i++) {
+		fake_world(i % fake.world_count);
+		pools_schedule(fake.pools, fake.now);
+		check_limits();
+	}
+	fake_reap();
+	fake_diary();
+	for (int i = 0; i < fake.world_count; i++) {
+		LIST_EACH(node, &fake.worlds[i]->all) {
+			const struct pool *pool = LIST_OBJECT(node, struct pool, node);
+
+			LIST_EACH(wait, &pool->budget->waiting) {
+				const struct pool *other = LIST_OBJECT(wait, struct budget_wait, node)->owner;
+
+				CHECK(other->pools == pool->pools || pool->server_count[SERVER_IDLE] == 0 ||
+				      pool->client_count[CLIENT_WAITING] > 0 || pool->database->paused ||
+				      pool->allowed.mode == MODE_SESSION);
+			}
+		}
+	}
+}
+
 static int waiting(void)
 {
 	int count = 0;
 
-	LIST_EACH(node, &fake.pools->all) {
+	for (int i = 0; i < fake.world_count; i++) LIST_EACH(node, &fake.worlds[i]->all) {
 		const struct pool *pool = LIST_OBJECT(node, struct pool, node);
 
 		count += pool->client_count[CLIENT_WAITING] + pool->client_count[CLIENT_WAITING_LOGIN] +
@@ -240,12 +307,13 @@ static int waiting(void)
 /* No new client queues, every login succeeds, every lent server is released. */
 static void settle(void)
 {
-	pools_pause(fake.pools, NULL, false);
-	if (database_find(fake.pools, "app"))
-		pools_pause(fake.pools, database_find(fake.pools, "app"), false);
+	for (int i = 0; i < fake.world_count; i++) {
+		fake_world(i);
+		pause_app(false);
+	}
 	for (int round = 0; round < 400 && waiting() > 0; round++) {
 		for (int i = 1; i <= fake.server_count; i++) {
-			if (!s(i))
+			if (!in_world_of_server(s(i)))
 				continue;
 			switch (s(i)->pooled.state) {
 			case SERVER_LOGIN:
@@ -271,9 +339,12 @@ static void settle(void)
 				break;
 			}
 		}
-		pools_schedule(fake.pools, fake.now);
-		pools_maintain(fake.pools, fake.now);
-		pools_check(fake.pools);
+		for (int i = 0; i < fake.world_count; i++) {
+			fake_world(i);
+			pools_schedule(fake.pools, fake.now);
+			pools_maintain(fake.pools, fake.now);
+			pools_check(fake.pools);
+		}
 		fake_reap();
 		fake_diary();
 		/* four seconds in all: longer than server_login_retry; query_wait_timeout does not apply */
@@ -282,22 +353,44 @@ static void settle(void)
 	CHECK_INT(waiting(), 0);
 }
 
+static void walk(uint64_t seed, int worlds)
+{
+	state = seed * 0x9e3779b97f4a7c15u;
+	fake_start_worlds(configurations[seed % CONFIGURATIONS], worlds);
+	excess_allowed = 0;
+	for (int step = 0; step < STEPS && unit_faults == 0; step++) {
+		fake_world((int)chance((unsigned)worlds));
+		stir();
+		fake_world((int)chance((unsigned)worlds));
+		if (chance(2) == 0)
+			turn();
+		if (worlds > 1 && chance(200) == 0)
+			check_idle();
+	}
+	settle();
+	if (unit_faults > 0)
+		fprintf(stderr, "seed %llu, %d worlds\n", (unsigned long long)seed, worlds);
+	fake_end();
+}
+
 TEST(random_walk_keeps_invariants_and_serves_every_client)
 {
 	log_configure(&(struct log_config){ .quiet = true });
+	for (uint64_t seed = 1; seed <= SEEDS && unit_faults == 0; seed++)
+		walk(seed, 1);
+	log_close();
+}
+
+TEST(worlds_that_share_budgets_exceed_none_and_serve_every_client)
+{
+	int moves = 0;
+
+	log_configure(&(struct log_config){ .quiet = true });
 	for (uint64_t seed = 1; seed <= SEEDS && unit_faults == 0; seed++) {
-		state = seed * 0x9e3779b97f4a7c15u;
-		fake_start(configurations[seed % CONFIGURATIONS]);
-		for (int step = 0; step < STEPS && unit_faults == 0; step++) {
-			stir();
-			if (chance(2) == 0)
-				turn();
-		}
-		settle();
-		if (unit_faults > 0)
-			fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
-		fake_end();
+		walk(seed, 2 + (int)(seed % (FAKE_WORLDS - 1)));
+		moves += fake.moves;
 	}
+	CHECK(moves > 100);
 	log_close();
 }
 
