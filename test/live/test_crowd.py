@@ -170,7 +170,7 @@ def test_restart_of_the_server_under_pgbench(scene, authority):
     pooled = PooledPostgres(scene, server, authority, "transaction", "tcp", server_login_retry=0.1, query_wait_timeout=1)
     running = subprocess.Popen([tool("pgbench"), "-n", "-c", "8", "-T", "3600"], env=pooled.environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until(lambda: sum(int(row["total_xact_count"]) for row in front.weir.show("STATS")) > 100, "pgbench is at work")
+    until(lambda: sum(int(row["total_xact_count"]) for row in pooled.weir.show("STATS")) > 100, "pgbench is at work")
     server.stop(signal.SIGINT)
     assert running.wait(DEADLINE) != 0
     server.start()

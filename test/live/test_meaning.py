@@ -135,7 +135,7 @@ def test_commands_that_change_no_meaning(pooled, text, extended):
         run(connection, pgconn.prepare(b"s%d" % n, b"SELECT 'shared'"))
         run(connection, pgconn.exec_prepared(b"s%d" % n, []))
         run(connection, pgconn.exec_(b"COMMIT"))
-    row = next(row for row in front.weir.show("STATS") if row["database"] == "p0")
+    row = next(row for row in pooled.weir.show("STATS") if row["database"] == "p0")
     assert (row["total_client_parse_count"], row["total_server_parse_count"]) == (3, 1)
     for connection in connections:
         connection.close()

@@ -337,7 +337,7 @@ def test_statements_per_server_are_limited(scene, postgres, authority):
 # --- libpq
 
 def pq_connect(pooled):
-    text = " ".join("%s=%s" % item for item in front.parameters.items())
+    text = " ".join("%s=%s" % item for item in pooled.parameters.items())
     connection = pq.PGconn.connect(text.encode())
     assert connection.status == pq.ConnStatus.OK, connection.error_message
     return connection
