@@ -143,4 +143,10 @@ void client_addresses_each_row(const struct world *world,
 			       void (*give)(void *context, const struct address_row *row),
 			       void *context);
 
+/* Calls give() for each address with remembered failed logins, with its text. */
+void client_addresses_each_failure(const struct world *world,
+				   void (*give)(void *context, const char *address,
+						const struct failure *failure),
+				   void *context);
+
 #endif

@@ -29,6 +29,16 @@ void dial_give_way(struct server *server, enum close_reason why, const char *det
 void dial_again(struct server *server);
 /* Called about ten times a second: server_connect_timeout, and the part of it for each address. */
 void dial_tick(struct server *server);
+/* Notes at the host whether the dial has opened a server there: host_note_attempt(). */
+bool dial_note_attempt(const struct server *server, struct host *host, enum close_reason why,
+		       const char *text);
+/* The server, or the watcher, has ended in its login: notes at its host whether the host works.
+   `text`: the error for clients. Returns whether the login before it has failed in the same way:
+   then the log has its line. */
+bool dial_note_failure(struct server *server, enum close_reason why, const char *text);
+/* Whether the last attempt of the pool, or at the host, has failed with an error that contains this
+   text: the log has its line, and an alarm tells that it lasts. */
+bool dial_failed_alike(const struct server *server, const char *text);
 void dial_free(struct server *server);
 
 /* The only writer of dial->step: asserts that tbl/dial_step.tbl allows the move. */

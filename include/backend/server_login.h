@@ -4,6 +4,7 @@
 #include "backend/derivation.h"
 #include "conn/world.h"
 #include "pg/scram.h"
+#include "pool/host.h"
 
 /* Maximum number of start-up parameters of a replication client that are sent to its server
    unchanged. */
@@ -49,6 +50,10 @@ struct dial {
 	   target */
 	struct tls_context *tls;
 	int error;			/* errno of the last failed connect */
+	/* why the last address has failed, for struct host_failure; written by
+	   note_dead_address() */
+	enum close_reason failed_why;
+	char failed_text[HOST_WHY];
 	/* AWAY and FULL end without a change of the configuration */
 	enum server_refusal refusal;
 	struct scram_prover scram;	/* from DIAL_SASL on */

@@ -51,6 +51,10 @@ void log_repeatable(enum log_level level, int64_t kind, const char *format, ...)
 /* Writes the counts of lines that log_config.fold has held back. Called several times a second. */
 void log_tick(usec_t now);
 
+/* Returns the number of lines that the log file and syslog, or without both stderr, have lost since
+   they have taken a line. */
+unsigned long long log_lines_lost(void);
+
 /*
  * A connection or pool that the next line may name. `text` is how the line writes the subject:
  * "C-0x1f: db/user@10.0.0.1:5432". A line that contains the text of the last subject of a kind has
@@ -60,6 +64,10 @@ void log_tick(usec_t now);
 enum log_subject_kind { LOG_CLIENT, LOG_SERVER, LOG_POOL, LOG_SUBJECTS };
 struct log_subject { const char *text, *database, *user, *address; };
 void log_subject(enum log_subject_kind kind, const struct log_subject *subject);
+
+/* Adds a member to the JSON object of the next line: a number, or a text, which is shortened if
+   necessary. Without log_config.json it does nothing. The line must be one that is on. */
+void log_member(const char *name, const char *value, bool is_number);
 
 /*
  * The last lines of level WARNING and above, for the page: `back` is 0 for the last one. NULL:

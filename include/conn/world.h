@@ -62,6 +62,7 @@ struct world_ops {
 	void (*proven)(struct client *client);
 };
 
+struct alarms;			/* core/alarm.h */
 struct cancels;			/* cancel/cancel.h */
 struct client_addresses;	/* auth/client_address.h */
 struct derivations;		/* backend/derivation.h */
@@ -210,9 +211,11 @@ struct world {
 	struct last_reload {			/* the last RELOAD; written by main */
 		usec_t at;				/* wall clock; 0: none yet */
 		bool has_failed;
+		char why[256];				/* its first error; "": none */
 	} reload;
 	/* what this world has in common with the other worlds of the process; not owned */
 	struct shared *shared;
+	struct alarms *alarms;
 	struct pools *pools;
 	struct params_table *params;		/* tracked parameters and their sets of values */
 	struct statements *statements;		/* texts of prepared statements */

@@ -8,7 +8,7 @@
  * the DETAIL of errors.
  */
 #define WAIT_TEXT 1024
-#define WAIT_HINT 128
+#define WAIT_HINT 256
 
 struct client_wait {
 	const char *on;			/* a setting, or a condition */
@@ -25,6 +25,9 @@ struct client_wait {
 bool client_wait_of(const struct client *client, struct client_wait *wait);
 /* Fills *wait with the reason why clients of the pool wait for a server; `since` is not set. */
 void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait);
+/* Fills words and hint with the hosts at which no server can be opened, and why, or with the error
+   of the last login. False: the last login at a server has succeeded. */
+bool pool_failure_of(const struct pool *pool, usec_t now, struct client_wait *wait);
 /* Calls line() for each line of EXPLAIN CLIENT. No line has the text of a query. */
 void client_explain(const struct client *client, void (*line)(void *context, const char *text),
 		    void *context);

@@ -47,6 +47,16 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct tls_
 bool tls_context_fits(const struct tls_context *context, const struct tls_config *config);
 struct tls_context *tls_context_hold(struct tls_context *context);
 void tls_context_drop(struct tls_context **context);
+/* The own certificate of a context, with its validity on the wall clock. */
+struct tls_certificate {
+	const char *file;
+	usec_t from, to;
+	bool expires_soon;		/* by the rule of tls_context_certificate() */
+};
+/* Describes the own certificate. It expires soon if less than 30 days and less than a quarter of
+   its life are left. False: the context has none. */
+bool tls_context_certificate(const struct tls_context *context, usec_t wall,
+			     struct tls_certificate *certificate);
 /*
  * For a connection to an HTTP server by another library: returns a TLS object that verifies the
  * certificate against the CAs of a connecting context, and against `name`, a host name or an IP

@@ -45,6 +45,26 @@ struct host_evidence {
 /* Whether a standby follows the primary; see pool/following.h. */
 enum following { FOLLOWING_PRESUMED, FOLLOWING_YES, FOLLOWING_UNPROVEN, FOLLOWING_DIVERGED };
 #define HOST_WHY 200			/* bytes of a reason in words */
+/* Why no server can be opened at a host: the last attempts. Written by host_note_attempt(). */
+struct host_failure {
+	/* REASON_NONE: the last attempt has succeeded, or there was none */
+	enum close_reason why;
+	enum login_failure kind;
+	usec_t since, at;		/* monotonic: the first and the last failure in a row */
+	unsigned count;			/* of them */
+	/* of SERVER_TLS: whose settings have failed; only compared */
+	const void *database, *tls;
+	char text[HOST_WHY];
+};
+/* An attempt to open a server at a host. */
+struct host_attempt {
+	/* REASON_NONE: it has succeeded, or the host has refused the login for a reason that
+	   concerns this user only */
+	enum close_reason why;
+	enum login_failure kind;
+	const char *text;		/* why it has failed */
+	const void *database, *tls;	/* the database, and the TLS context; NULL: none */
+};
 #define POSITION_TEXT 24
 
 struct host {
@@ -70,6 +90,9 @@ struct host {
 	/* when connecting to the host failed last; 0 after a success, and before the first
 	   failure */
 	usec_t unreachable_since;
+	struct host_failure failure;
+	/* failed attempts to open a server, of a host without roles; see also `errors` */
+	uint64_t failures;
 	int port;
 	struct host_evidence evidence;	/* written by role_evidence.c, host_identity.c */
 	/* the evidence is not too old, and not in contradiction to other hosts; written by
@@ -151,6 +174,15 @@ static inline bool pool_is_trial(const struct pool *pool)
 }
 /* A server has admitted a login to the database: it exists. */
 void database_admitted(struct database *database);
+/* An attempt is over. Returns whether the attempt before it has failed in the same way. A failure
+   of TLS ends with a success of the same database or TLS context: others may ask less of the
+   certificate. */
+bool host_note_attempt(struct host *host, const struct host_attempt *attempt, usec_t now);
+/* Whether the last attempt has failed, and is not too old to say something about the host. */
+bool host_is_failing(const struct host *host, usec_t now);
+/* The state of a host that is failing, in a word for SHOW HOSTS: "down", "no address", "no TLS",
+   "full" or "starting". */
+const char *host_failure_word(const struct host_failure *failure);
 static inline bool host_is_full(const struct host *host)
 {
 	return !budget_has_room(host->servers);

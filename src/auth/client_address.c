@@ -358,6 +358,19 @@ void client_addresses_each_row(const struct world *w,
 	}
 }
 
+void client_addresses_each_failure(const struct world *w,
+				   void (*give)(void *context, const char *address,
+						const struct failure *failure),
+				   void *context)
+{
+	char text[CLIENT_ADDRESS_TEXT];
+	const struct failure *f;
+	int row = 0;
+
+	while ((f = refusal_next_row(w, &row)) != NULL)
+		give(context, address_text(&f->key, text, sizeof(text)), f);
+}
+
 /* ---- which login ends ---- */
 
 /* The number of logins in progress at a client's site and at its address, its own included; none if

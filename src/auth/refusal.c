@@ -39,7 +39,7 @@ static usec_t refusal_delay(uint32_t n, uint32_t free, usec_t most)
 {
 	usec_t delay = FIRST_DELAY;
 
-	if (n <= free)
+	if (n <= free || most == 0)
 		return 0;
 	for (n -= free + 1; n > 0 && delay < most; n--)
 		delay *= 2;
@@ -164,8 +164,8 @@ void refusal_begin(struct client *c, enum close_reason why)
 	struct address_key key;
 	char who[256];
 
-	if (most > 0 &&
-	    (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures))))) {
+	/* without a delay the counts still show where passwords are guessed */
+	if (all->failures || (all->failures = mem_try(FAILURE_SETS * sizeof(*all->failures)))) {
 		address_key_of(&key, &c->peer.remote);
 		delay = refusal_delay(refusal_count(w, &key, l->user), FREE_OF_USER, most);
 		of_address = refusal_delay(refusal_count(w, &key, NULL), FREE_OF_ADDRESS,

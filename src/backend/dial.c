@@ -224,6 +224,8 @@ void hosts_note(struct server *s, enum host_note note)
 	bool works = note == HOST_WORKS;
 
 	d->is_reached |= note == HOST_REACHED;
+	if (works && s->pooled.host && !s->pooled.is_cancel)
+		dial_note_attempt(s, s->pooled.host, REASON_NONE, "");
 	if (!hosts || at >= pool->place_count)
 		return;
 	if (note == HOST_REACHED) {
@@ -309,6 +311,8 @@ static void note_dead_address(struct server *s, enum close_reason why, const cha
 	/* without an address the name has failed */
 	bool is_news = s->dial->step == DIAL_NAME || hosts_note_address(s, false);
 
+	s->dial->failed_why = why;
+	close_reason_text(why, detail, s->dial->failed_text, sizeof(s->dial->failed_text));
 	if (is_news && !is_last_way(s) && !s->pooled.is_cancel &&
 	    w->conf->settings.log_disconnections)
 		log_info("%s closing because: %s (age=%llds)", server_text(s, who, sizeof(who)),
@@ -320,7 +324,12 @@ static void note_dead_address(struct server *s, enum close_reason why, const cha
    says nothing about the server, and ends. */
 static bool try_next_host(struct server *s)
 {
+	const struct dial *d = s->dial;
+
 	hosts_note(s, HOST_FAILS);
+	/* the failure of the last host ends the dial: dial_note_failure() */
+	if (hosts_left(s) > 0 && d->failed_why != REASON_NONE)
+		dial_note_attempt(s, s->pooled.host, d->failed_why, d->failed_text);
 	if (!next_host(s)) {
 		if (s->dial->has_skipped)
 			server_end(s, REASON_HOSTS_FULL, NULL);
@@ -378,7 +387,8 @@ static void dial_resolved(void *context, const struct dns_answer *answer)
 	if (answer->count == 0) {
 		const char *error = answer->error ? answer->error : "no address";
 
-		log_warning("DNS lookup failed: %s: result=0 (%s)", d->host, error);
+		log_write(dial_failed_alike(s, error) ? LEVEL_DEBUG : LEVEL_WARNING,
+			  "DNS lookup failed: %s: result=0 (%s)", d->host, error);
 		note_dead_address(s, REASON_DNS_FAILED, error);
 		if (!try_next_host(s))
 			server_end(s, REASON_DNS_FAILED, error);
@@ -571,8 +581,9 @@ void dial_connected(struct server *s, const char *error)
 	hosts_note(s, HOST_REACHED);
 	if (set->log_connections) {
 		address_of_socket(s->peer.stream.fd, &local, s->peer.remote.port);
-		log_info("%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
-			 brief_address_and_port(&local, from, sizeof(from)));
+		log_write(dial_failed_alike(s, "") ? LEVEL_DEBUG : LEVEL_LOG,
+			  "%s new connection to server (from %s)", server_text(s, who, sizeof(who)),
+			  brief_address_and_port(&local, from, sizeof(from)));
 	}
 	/* a cancel request uses the TLS settings of its target */
 	if (!s->pooled.is_cancel && !d->tls && context_for(s))
@@ -749,9 +760,11 @@ void dial_tick(struct server *s)
 	if (!is_over && (s->dial->way_ends == 0 || w->now < s->dial->way_ends))
 		return;
 	if (!s->pooled.is_cancel)
-		log_warning("%s no answer %s in time from host \"%s\"",
-			    server_text(s, who, sizeof(who)), dial_steps[s->dial->step].name,
-			    s->dial->host);
+		log_write(dial_failed_alike(s, close_reason_rows[why].text) ? LEVEL_DEBUG
+									    : LEVEL_WARNING,
+			  "%s no answer %s in time from host \"%s\"",
+			  server_text(s, who, sizeof(who)), dial_steps[s->dial->step].name,
+			  s->dial->host);
 	if (is_over)
 		server_end(s, why, NULL);
 	else

@@ -228,7 +228,8 @@ static void refused_by_server(struct server *s, const struct pg_frame *f)
 		return;
 	}
 	/* PgBouncer's log line does not begin with the connection */
-	log_repeatable(LEVEL_WARNING, hash_of(e.sqlstate, strlen(e.sqlstate)),
+	log_repeatable(dial_failed_alike(s, e.message) ? LEVEL_DEBUG : LEVEL_WARNING,
+		       hash_of(e.sqlstate, strlen(e.sqlstate)),
 		       "server login failed: %.20s %s (%s)", *e.severity ? e.severity : "ERROR",
 		       printable_text(e.message, text, sizeof(text)),
 		       server_text(s, who, sizeof(who)));

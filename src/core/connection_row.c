@@ -22,7 +22,7 @@ static const char *user_of(const struct client *c)
 {
 	if (c->pooled.login_user)
 		return c->pooled.login_user->name;
-	if (c->pooled.state == CLIENT_LOOKUP)
+	if (c->login && c->login->user)
 		return c->login->user;
 	return c->pooled.pool ? c->pooled.pool->user->name : "(nouser)";
 }
@@ -83,7 +83,9 @@ static void fill_client(struct connection_row *row, const struct client *c)
 			  c->pooled.state == CLIENT_WAITING_LOGIN ||
 			  c->pooled.state == CLIENT_LOOKUP ||
 			  c->pooled.state == CLIENT_WAITING_CANCEL;
-	const char *database = c->pooled.pool ? c->pooled.pool->database->name : "(nodb)";
+	const char *database = c->pooled.pool		       ? c->pooled.pool->database->name
+			       : c->login && c->login->database ? c->login->database
+								: "(nodb)";
 
 	*row = (struct connection_row){
 		.is_authenticated = !is_unauthenticated(c),

@@ -3,12 +3,15 @@
  * connection that ends it.
  *
  * Invariant: the words name connections, settings, databases and users, never secrets or texts of
- * queries, because they are part of errors for clients and of SHOW for stats_users.
+ * queries, because they are part of errors for clients and of SHOW for stats_users. The program and
+ * address of a client are in words for clients of the same user only.
  */
 #include "core/diagnosis.h"
 
 #include "auth/login_state.h"
 #include "backend/server_info.h"
+#include "core/alarm.h"
+#include "pool/host.h"
 #include "pool/role.h"
 #include "pool/rows.h"
 #include "prepared/prepared.h"
@@ -41,12 +44,37 @@ static void diagnosis_hold(struct client_wait *wait, struct pool_server *ps, use
 	wait->held = now - ps->since;
 }
 
-/* Appends the client that has had its server for the longest time. */
+/* Writes what the holder of a server does: "does not read its result", "idle in transaction for
+   4.1 s", ... Returns buf. */
+static const char *doing_text(const struct client *c, usec_t now, char *buf, size_t size)
+{
+	char time[TIME_TEXT], pins[PIN_TEXT];
+
+	if (stream_unsent(&c->peer.stream) > 0)
+		snprintf(buf, size, "it does not read its result");
+	else if (c->activity.query_started > 0)
+		snprintf(buf, size, "its query runs for %s",
+			 time_text(now - c->activity.query_started, time));
+	else if (c->activity.in_transaction)
+		snprintf(buf, size, "idle in transaction for %s",
+			 time_text(now - c->activity.last, time));
+	else if (c->pooled.pins)
+		snprintf(buf, size, "pinned: %s", pins_text(c->pooled.pins, pins));
+	else
+		snprintf(buf, size, "idle in its session for %s",
+			 time_text(now - c->activity.last, time));
+	return buf;
+}
+
+/* Appends the client that has had its server for the longest time: application, address, process of
+   the server, and what it does. */
 static void add_longest(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	struct pool_server *longest = pool_longest_in_use(pool, pool->held_by);
 	size_t used = strlen(wait->text);
-	char held[TIME_TEXT];
+	char held[TIME_TEXT], name[PRINTABLE_NAME], from[80], doing[PIN_TEXT + 64];
+	const struct client *c;
+	const char *application;
 
 	if (!longest)
 		return;
@@ -54,6 +82,19 @@ static void add_longest(struct client_wait *wait, const struct pool *pool, usec_
 	snprintf(wait->text + used, WAIT_TEXT - used,
 		 "; the longest in use: %s, by client C-0x%" PRIx64 " on S-0x%" PRIx64,
 		 time_text(wait->held, held), wait->client, wait->server);
+	/* a client of another user must not learn addresses */
+	if (wait->client == 0 || longest->pool->user != pool->user)
+		return;
+	used = strlen(wait->text);
+	c = client_of(longest->link);
+	application = c->params ? params_get(c->params, PARAM_APPLICATION_NAME) : NULL;
+	snprintf(wait->text + used, WAIT_TEXT - used,
+		 " (%s%s%s, backend process %" PRIu32 "): %s",
+		 application && *application ? printable_name(application, name, sizeof(name))
+					     : "",
+		 application && *application ? " at " : "",
+		 brief_address_and_port(&c->peer.remote, from, sizeof(from)),
+		 server_of(longest)->backend_pid, doing_text(c, now, doing, sizeof(doing)));
 }
 
 /* Returns the setting that limits the servers of the pool: "default_pool_size" or "pool_size of the
@@ -124,10 +165,66 @@ static void explain_soon(struct client_wait *wait, const struct pool *pool, usec
 		 "the client gets the next server connection that becomes free");
 }
 
-void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
+/* Appends the hosts of the pool that are failing. Returns the failure of the first host; NULL:
+   there is none. */
+static const struct host_failure *add_failing_hosts(struct client_wait *wait,
+						    const struct pool *pool, usec_t now)
+{
+	const struct host_failure *first = NULL;
+	char time[TIME_TEXT];
+
+	for (unsigned i = 0; i < pool->place_count; i++) {
+		const struct host *host = pool->places[i].host;
+		size_t used = strlen(wait->text);
+
+		if (!host_is_failing(host, now))
+			continue;
+		snprintf(wait->text + used, WAIT_TEXT - used, "%s%s: %s, %s ago",
+			 first ? "; " : "", host->key, host->failure.text,
+			 time_text(now - host->failure.at, time));
+		first = first ? first : &host->failure;
+	}
+	return first;
+}
+
+bool pool_failure_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 {
 	const char *error = pool_login_error(pool);
+	const struct host_failure *f;
+	char time[TIME_TEXT];
 
+	wait->text[0] = wait->hint[0] = '\0';
+	if (!pool->login_failed || !error)
+		return false;
+	f = add_failing_hosts(wait, pool, now);
+	if (!f)
+		snprintf(wait->text, WAIT_TEXT, "%s%s%s, %s ago",
+			 pool->host ? pool->host->key : "", pool->host ? ": " : "", error,
+			 time_text(now - pool->login_failed_at, time));
+	snprintf(wait->hint, WAIT_HINT, "%s",
+		 alarm_rows[f ? alarm_of_failure(f) : ALARM_LOGIN_REFUSED].action);
+	return true;
+}
+
+/* Opening a server has failed. PostgreSQL that is down, starting or full is tried twice a
+   second. */
+static void explain_retry(struct client_wait *wait, const struct pool *pool, usec_t now)
+{
+	struct client_wait failure;
+	bool is_known = pool_failure_of(pool, now, &failure);
+	bool is_often = pool->login_failure == FAILURE_AWAY ||
+			pool->login_failure == FAILURE_BUSY ||
+			pool->login_failure == FAILURE_FULL;
+
+	snprintf(wait->text, WAIT_TEXT,
+		 "opening a server connection has failed: %.800s; it is tried again %s",
+		 is_known ? failure.text : "see the log",
+		 is_often ? "twice a second" : "after server_login_retry");
+	snprintf(wait->hint, WAIT_HINT, "%s", failure.hint);
+}
+
+void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
+{
 	*wait = (struct client_wait){ .on = pool_limit_names[pool->held_by] };
 	switch (pool->held_by) {
 	case LIMIT_POOL_SIZE:
@@ -157,10 +254,7 @@ void pool_wait_of(const struct pool *pool, usec_t now, struct client_wait *wait)
 		snprintf(wait->hint, WAIT_HINT, "Raise max_auth_query_connections.");
 		break;
 	case LIMIT_LOGIN_RETRY:
-		snprintf(wait->text, WAIT_TEXT,
-			 "opening a server connection has failed: %s; it is tried again after "
-			 "server_login_retry",
-			 error ? error : "see the log");
+		explain_retry(wait, pool, now);
 		break;
 	case LIMIT_PAUSED:
 		snprintf(wait->text, WAIT_TEXT, "%s",

@@ -19,6 +19,7 @@
 #include "cancel/cancel.h"
 #include "cancel/predecessors.h"
 #include "conf/value.h"
+#include "core/alarm.h"
 #include "core/tls_setup.h"
 #include "handover/handover.h"
 #include "login/handshake.h"
@@ -95,6 +96,7 @@ static bool make_parts(struct world *w, struct conf *conf)
 	process_limits(&conf->settings, &verifiers, &derivers);
 	w->buffer = mem_try_hidden(READ_BUFFER);
 	relay_share_turn(w);
+	w->alarms = alarms_new();
 	w->logins.addresses = client_addresses_new();
 	w->logins.handshakes = mem_try(sizeof(*w->logins.handshakes));
 	w->cancels = mem_try(sizeof(*w->cancels));
@@ -105,8 +107,8 @@ static bool make_parts(struct world *w, struct conf *conf)
 	w->logins.verifiers = verifiers_new(w->base, &verifiers);
 	w->logins.derivations = derivations_new(w->base, &derivers);
 	w->params = params_table_new(conf->settings.track_extra_parameters);
-	if (!w->buffer || !w->logins.addresses || !w->logins.handshakes || !w->cancels ||
-	    !w->logins.secrets || !w->logins.unknown || !w->logins.verifiers ||
+	if (!w->buffer || !w->alarms || !w->logins.addresses || !w->logins.handshakes ||
+	    !w->cancels || !w->logins.secrets || !w->logins.unknown || !w->logins.verifiers ||
 	    !w->logins.derivations || !w->params)
 		return false;
 	verify_queue_init(&w->logins.handshakes->waiting);
@@ -206,6 +208,7 @@ void world_free(struct world **place)
 	secrets_free(&w->logins.secrets);
 	unknown_free(&w->logins.unknown);
 	client_addresses_free(&w->logins.addresses);
+	alarms_free(&w->alarms);
 	mem_free(w->logins.handshakes);
 	verifiers_free(&w->logins.verifiers);
 	derivations_free(&w->logins.derivations);

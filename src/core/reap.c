@@ -54,7 +54,9 @@
 
 /* ---- servers ---- */
 
-static void log_server(const struct server *s, enum close_reason why, const char *detail)
+/* `is_repeated`: the log has the line of a failed login like this one. */
+static void log_server(const struct server *s, enum close_reason why, const char *detail,
+		       bool is_repeated)
 {
 	const struct close_reason_row *row = &close_reason_rows[why];
 	const struct settings *set = &s->peer.world->conf->settings;
@@ -65,7 +67,8 @@ static void log_server(const struct server *s, enum close_reason why, const char
 	close_reason_log_text(why == REASON_SERVER_SECRET ? REASON_AUTHREQ_FAILED : why, detail,
 			      text, sizeof(text));
 	if (set->log_disconnections)
-		log_repeatable(LEVEL_LOG, row->fault == FAULT_SERVER ? (int64_t)why : LOG_EVERY,
+		log_repeatable(is_repeated ? LEVEL_DEBUG : LEVEL_LOG,
+			       row->fault == FAULT_SERVER ? (int64_t)why : LOG_EVERY,
 			       "%s closing because: %s (age=%llds)", who, text, age);
 	if (row->fault == FAULT_SERVER && set->log_pooler_errors &&
 	    s->peer.ended_in != SERVER_LOGIN)
@@ -123,12 +126,13 @@ static void tell_server_end(struct server *s)
 	enum close_reason why = s->peer.end_reason;
 	struct bytes out = BYTES_EMPTY;
 	enum login_failure failure;
-	bool failed_unused;
+	bool failed_unused, is_repeated;
 	char text[1024];
 
 	close_reason_text(why, s->peer.end_detail, text, sizeof(text));
 	s->peer.world->pools->ended[why]++;
-	log_server(s, why, s->peer.end_detail);
+	is_repeated = s->peer.ended_in == SERVER_LOGIN && dial_note_failure(s, why, text);
+	log_server(s, why, s->peer.end_detail, is_repeated);
 	if (s->lookup)
 		lookup_server_gone(s, why, text);
 	/* in the middle of a message the connection is just closed */
@@ -231,6 +235,16 @@ static bool keeps_sqlstate(enum close_reason why)
 	       why == REASON_PINNED_STANDBY || why == REASON_OUTCOME_UNKNOWN;
 }
 
+/* The line with the DETAIL of the error, after the line of the end. */
+static void log_detail(const struct client *c, enum close_reason why, const char *detail)
+{
+	char who[256], text[PRINTABLE_TEXT];
+
+	if (c->peer.world->conf->settings.log_pooler_errors)
+		log_repeatable(LEVEL_LOG, why, "%s detail: %s", client_text(c, who, sizeof(who)),
+			       printable_text(detail, text, sizeof(text)));
+}
+
 /* Sends the client the error of its end. `said`: the SQLSTATE of the server for it; "": none. */
 static void say_why(struct client *c, enum close_reason why, const char *text, const char *said)
 {
@@ -247,9 +261,11 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 		out = c->login->out;
 		c->login->out = (struct bytes)BYTES_EMPTY;
 	}
-	if (row->told == TOLD_WAIT && pool && pool->login_failed && pool_login_error(pool)) {
-		snprintf(detail, sizeof(detail), "The last login at the server failed: %s",
-			 pool_login_error(pool));
+	if (row->told == TOLD_WAIT && pool &&
+	    pool_failure_of(pool, c->peer.world->now, &wait)) {
+		snprintf(detail, sizeof(detail), "The last login at the server failed: %.900s",
+			 wait.text);
+		hint = wait.hint;
 	} else if (row->told == TOLD_WAIT && (c->peer.ended_in == CLIENT_WAITING ||
 					      c->peer.ended_in == CLIENT_WAITING_LOGIN)) {
 		pool_wait_of(pool, c->peer.world->now, &wait);
@@ -260,6 +276,8 @@ static void say_why(struct client *c, enum close_reason why, const char *text, c
 	} else if (row->told == TOLD_HOLDING && c->peer.end_detail) {
 		snprintf(detail, sizeof(detail), "%s", c->peer.end_detail);
 	}
+	if (*detail)
+		log_detail(c, why, detail);
 	if (*said) {
 		sqlstate = said;
 	} else if (why == REASON_SERVER_SAID && info && info->failure.sqlstate[0]) {

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
+#include "core/alarm.h"
 #include "pool/drain.h"
 #include "relay/release.h"
 #include "relay/request.h"
@@ -460,6 +461,7 @@ NEVER_INLINE void world_tick(struct world *w)
 	period_ended = pools_maintain(w->pools, w->now);
 	if (period_ended && w->conf->settings.log_stats)
 		log_stats(w->pools, w->now);
+	alarms_tick(w);
 	log_tick(w->now);
 	give_back_memory(w);
 }

@@ -14,6 +14,7 @@
  */
 #include "core/tls_setup.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -22,6 +23,21 @@
 static struct tls_context *tls_context_hold_or_none(struct tls_context *context)
 {
 	return context ? tls_context_hold(context) : NULL;
+}
+
+/* Warns of an own certificate that has expired, or expires soon. */
+static void check_certificate(const struct tls_context *context, const char *peer,
+			      const char *file, int line, struct conf_problems *problems)
+{
+	struct tls_certificate own;
+	usec_t now = clock_wall();
+	char when[64];
+
+	if (tls_context_certificate(context, now, &own) && own.expires_soon)
+		conf_problem_add(problems, true, file, line,
+				 "certificate \"%s\" %s at %s (TLS with %s)", own.file,
+				 own.to <= now ? "has expired" : "expires",
+				 clock_format(own.to, 0, when, sizeof(when)), peer);
 }
 
 /* Returns a context: `old` or `similar` (may be NULL) if one of them fits. The peer is "clients" or
@@ -40,6 +56,8 @@ static struct tls_context *make_context(const struct tls_config *config, bool wa
 		return NULL;
 	fresh = uses_similar ? tls_context_hold(similar)
 			     : tls_context_new(config, old, why, sizeof(why));
+	if (fresh && !uses_similar)
+		check_certificate(fresh, peer, file, line, problems);
 	if (fresh)
 		return fresh;
 	conf_problem_add_tls(problems, may_keep && old, file, line, "%s (TLS with %s)", why, peer);

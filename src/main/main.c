@@ -140,8 +140,8 @@ static bool main_use(struct conf *conf, struct conf_problems *problems)
 	return ok;
 }
 
-/* The log has one line of the changed files that cannot be used. */
-static void log_unusable(const char *changed, const struct conf_problems *problems)
+/* Writes the first error with its place: "FILE:LINE: text". Returns buf. */
+static const char *first_error(const struct conf_problems *problems, char *buf, size_t size)
 {
 	const struct conf_problem *first = problems->errors > 0 ? problems->items : NULL;
 	char place[PRINTABLE_TEXT] = "", text[PRINTABLE_TEXT];
@@ -152,10 +152,18 @@ static void log_unusable(const char *changed, const struct conf_problems *proble
 		snprintf(place, sizeof(place), "%s:%d: ", first->file, first->line);
 	else if (first && first->file)
 		snprintf(place, sizeof(place), "%s: ", first->file);
-	log_warning(
-		"watch_files: \"%s\" has changed; nothing is changed because of %zu errors: %s%s",
-		changed, problems->errors, place,
-		first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
+	snprintf(buf, size, "%s%s", place,
+		 first ? printable_text(first->text, text, sizeof(text)) : "out of memory");
+	return buf;
+}
+
+/* The log has one line of the changed files that cannot be used. */
+static void log_unusable(const char *changed, const struct conf_problems *problems)
+{
+	char text[2 * PRINTABLE_TEXT];
+
+	log_warning("watch_files: \"%s\" has changed; nothing is changed because of %zu errors: %s",
+		    changed, problems->errors, first_error(problems, text, sizeof(text)));
 }
 
 /* `context`: the path of the changed file (watch_files); NULL: RELOAD. */
@@ -179,7 +187,9 @@ static bool reload(void *context, struct conf_problems *problems)
 	if (fresh)
 		access_check(fresh, NULL, problems);
 	ok = main_use(fresh, problems);
-	pooler.world->reload = (struct last_reload){ pooler.read_at, !ok };
+	pooler.world->reload = (struct last_reload){ .at = pooler.read_at, .has_failed = !ok };
+	if (!ok)
+		first_error(problems, pooler.world->reload.why, sizeof(pooler.world->reload.why));
 	if (!ok)
 		pooler.read_at = read_before;
 	if (context && !ok) {

@@ -29,6 +29,7 @@
 
 #include "base/inline.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "pool/closed.h"
 #include "pool/inside.h"
 #include "pool/role.h"
@@ -49,6 +50,8 @@
 #define PORT_MOST 16		/* digits of a port, and the colon before them */
 #define HOST_ADDRESS 64		/* bytes of an address as text */
 #define HOLDERS_NAMED 3		/* pools that a text names */
+/* a failure says nothing about the host after this time without an attempt */
+#define FAILURE_OLD (600 * USEC)
 
 /* ---- hosts and places ---- */
 
@@ -216,6 +219,54 @@ bool host_place_has_failed(const struct pools *pools, const struct host_place *p
 	       connect = place->host->unreachable_since;
 
 	return (login > 0 && now - login < retry) || (connect > 0 && now - connect < retry);
+}
+
+bool host_note_attempt(struct host *host, const struct host_attempt *a, usec_t now)
+{
+	struct host_failure *f = &host->failure;
+	bool is_same, is_of_other = f->why == REASON_SERVER_TLS && f->database != a->database &&
+				    f->tls != a->tls;
+	char text[HOST_WHY];
+
+	if (a->why == REASON_NONE) {
+		if (!is_of_other)
+			*f = (struct host_failure){ .why = REASON_NONE };
+		return false;
+	}
+	text_copy(text, sizeof(text), a->text);
+	is_same = host_is_failing(host, now) && f->why == a->why && f->kind == a->kind &&
+		  !is_of_other && strcmp(f->text, text) == 0;
+	if (!host_is_failing(host, now))
+		*f = (struct host_failure){ .since = now };
+	host->failures += host->role_users == 0;
+	f->why = a->why;
+	f->kind = a->kind;
+	f->at = now;
+	f->count++;
+	f->database = a->database;
+	f->tls = a->tls;
+	memcpy(f->text, text, sizeof(f->text));
+	return is_same;
+}
+
+bool host_is_failing(const struct host *host, usec_t now)
+{
+	const struct settings *set = &host->pools->conf->settings;
+	usec_t retried = set->server_login_retry + set->server_connect_timeout;
+
+	return host->failure.why != REASON_NONE &&
+	       now - host->failure.at < FAILURE_OLD + retried;
+}
+
+const char *host_failure_word(const struct host_failure *failure)
+{
+	if (failure->kind == FAILURE_FULL)
+		return "full";
+	if (failure->kind == FAILURE_BUSY)
+		return "starting";
+	if (failure->why == REASON_DNS_FAILED)
+		return "no address";
+	return failure->why == REASON_SERVER_TLS ? "no TLS" : "down";
 }
 
 /* The server is not a trial any more. */

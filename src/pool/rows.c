@@ -464,7 +464,7 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 	if (host->is_disabled || host->is_drained)
 		row->state = host->is_disabled ? "disabled" : "draining";
 	else if (!row->role)
-		row->state = row->is_unreachable ? "down" : "up";
+		row->state = host_is_failing(host, now) ? host_failure_word(&host->failure) : "up";
 	else if (host->is_of_another)
 		row->state = "other cluster";
 	else if (host->rivals > 0)
@@ -480,6 +480,8 @@ static void host_words(const struct host *host, usec_t now, struct host_row *row
 	else
 		row->state = "up";
 	row->why = *host->why ? host->why : NULL;
+	if (!row->role && host_is_failing(host, now))
+		row->why = host->failure.text;
 	if (row->state && host->evidence.claim == CLAIM_STANDBY &&
 	    following_word(host->following) && strcmp(row->state, "up") == 0) {
 		row->state = following_word(host->following);

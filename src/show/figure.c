@@ -144,6 +144,7 @@ static void latency_cell(struct result *r, const struct pool *pool, enum latency
 #define ROW_REASON struct reason_row
 #define ROW_WAIT struct wait_row
 #define ROW_STATEMENT struct statement_row
+#define ROW_ALARM struct alarm
 
 #define TEXT(value) result_text(s->to, value)
 #define NUMBER(value) result_number(s->to, (int64_t)(value))

@@ -5,6 +5,7 @@
 #include "cancel/cancel.h"
 #include "conf/value.h"
 #include "conn/world.h"
+#include "core/alarm.h"
 #include "core/connection_row.h"
 #include "core/diagnosis.h"
 #include "pool/drain.h"
@@ -81,7 +82,8 @@ enum group {
 	GROUP_REASON,
 	GROUP_WAIT,
 	GROUP_DRAIN,
-	GROUP_STATEMENT
+	GROUP_STATEMENT,
+	GROUP_ALARM
 };
 #define GROUP(name) ((uint64_t)1 << GROUP_##name)
 #define NO_GROUP 0

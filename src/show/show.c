@@ -702,6 +702,17 @@ static void show_drains(const struct show *s)
 	drains_each(s->world->pools, show_drain, &copy);
 }
 
+/* ---- ALARMS ---- */
+
+static void show_alarm(void *context, const struct alarm *alarm) { show_row(context, alarm); }
+
+static void show_alarms(const struct show *s)
+{
+	struct show copy = *s;
+
+	alarms_each(s->world, show_alarm, &copy);
+}
+
 /* ---- items ---- */
 
 static struct show_item items[] = {

@@ -34,6 +34,7 @@ static const struct { const char *show; bool is_limited;
 	{ "DATABASES", true },	  { "POOLS", true },   { "STATS_TOTALS", true }, { "USERS", true },
 	{ "DNS_HOSTS", true },	  { "HOSTS", true },   { "PEER_POOLS", false },	 { "MEM", false },
 	{ "REASONS_ALL", false }, { "DRAINS", false }, { "LISTS", false },
+	{ "ALARMS", false },
 };
 #define SOURCES (sizeof(sources) / sizeof(sources[0]))
 

@@ -132,7 +132,8 @@ def test_metrics_of_dashboard_and_alerts_exist(scene, postgres):
     weir = scene.weir({"p0": postgres.target("p0")}, http_listen_port=metrics)
     busy(weir)
     text = page("http://127.0.0.1:%d/metrics" % metrics)
-    exist = set(re.findall(r"^(\w+)[ {]", text, re.M)) | {"up", "ALERTS"}
+    # of alarms there are only those that have been raised
+    exist = set(re.findall(r"^(\w+)[ {]", text, re.M)) | {"up", "ALERTS", "pgweir_alarm"}
     reasons = set(re.findall(r'reason="(\w+)"', text))
     expressions = [query for _, query in dashboard()] + re.findall(r"expr: ((?:.|\n)*?)\n        (?:for|labels):", RULES.read_text(encoding="utf-8"))
     assert len(expressions) > 14

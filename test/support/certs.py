@@ -2,6 +2,7 @@
 A throw-away certificate authority: one CA, a server certificate for localhost, a client certificate, and a
 second CA that signed nothing the first one knows. Made once per test process with the openssl command.
 """
+import datetime
 import os
 import ssl
 import subprocess
@@ -57,6 +58,19 @@ class Authority:
         signer = ("-CA", self.cert(by), "-CAkey", self.key(by), "-CAcreateserial") if by else ("-key", self.key(name))
         self._openssl("x509", "-req", "-in", self.path(name + ".csr"), *signer, "-" + digest,
                       "-days", "3650", "-out", self.cert(name), *extra)
+
+    def issue_aged(self, name, common_name, begun, left):
+        """Makes a certificate that has been valid since `begun` days ago, and is for `left` days; negative: it has expired."""
+        self._make_key(name)
+        self._openssl("req", "-new", "-key", self.key(name), "-subj", "/CN=" + common_name, "-out", self.path(name + ".csr"))
+        index = self.path(name + ".index")
+        with open(index, "w", encoding="ascii"), open(self.path(name + ".cnf"), "w", encoding="ascii") as f:
+            f.write("[ca]\ndefault_ca = x\n[x]\ndatabase = %s\nnew_certs_dir = %s\nrand_serial = yes\ndefault_md = sha256\npolicy = p\n"
+                    "[p]\ncommonName = supplied\n" % (index, self.directory))
+        now = datetime.datetime.now(datetime.timezone.utc)
+        start, end = ((now + datetime.timedelta(days=days)).strftime("%Y%m%d%H%M%SZ") for days in (-begun, left))
+        self._openssl("ca", "-batch", "-notext", "-config", self.path(name + ".cnf"), "-keyfile", self.key("ca"), "-cert", self.cert("ca"),
+                      "-startdate", start, "-enddate", end, "-in", self.path(name + ".csr"), "-out", self.cert(name))
 
     def revoke(self, name, *certificates, by="ca"):
         """Makes a list `name` of a CA's revoked certificates."""

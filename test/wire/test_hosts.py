@@ -351,7 +351,7 @@ def away(scene, **settings):
 @pytest.mark.parametrize("why", ["refused", "starting up", "full", "breaks off"])
 def test_queue_waits_while_the_server_is_unavailable(scene, why):
     """A restart of PostgreSQL: waiting clients go on waiting. They are served when it is back, long before server_login_retry."""
-    fake, weir, first, second = away(scene)
+    fake, weir, first, second = away(scene, verbose=1)
     waiting = [second] + [weir.client() for _ in range(3)]
     for client in waiting:
         client.send(m.query("later"))
@@ -409,7 +409,7 @@ def test_query_wait_timeout_limits_the_wait_for_a_server(scene):
 def test_logins_wait_while_the_server_starts_up(scene):
     """Host trap 9. A pooler that was restarted together with its server: it refuses no client while the server recovers."""
     fake = scene.mini(login=refuses("the database system is starting up", "57P03"))
-    weir = scene.weir(fake, server_login_retry=NEVER)
+    weir = scene.weir(fake, server_login_retry=NEVER, verbose=1)
     early = [weir.connect() for _ in range(3)]
     with weir.one_turn():
         for client in early:

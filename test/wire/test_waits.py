@@ -9,6 +9,8 @@ from support.takeover import Replaced
 from support.until import until
 
 TIME = r"\d+\.\d (?:ms|s)"
+IN_USE = r"1 of 1 server connections are in use \(default_pool_size\); the longest in use: " + TIME + \
+    r", by client C-%s on S-%s \(127\.0\.0\.1:\d+, backend process \d+\): idle in transaction for " + TIME
 
 
 def stage(scene, target=None, **settings):
@@ -47,7 +49,7 @@ def test_wait_for_the_size_of_a_pool(scene):
     assert (row["database"], row["user"], row["waits_for"], row["application_name"]) == ("p0", "app", "pool_size", "batch")
     assert (row["ptr"], row["holder"], row["holder_link"]) == (row_of(weir, waiting)["ptr"], row_of(weir, holder)["ptr"], server)
     assert row["wait_us"] > 0 and row["holder_us"] >= row["wait_us"] and re.match(r"\d{4}-\d\d-\d\d ", row["since"])
-    words = r"1 of 1 server connections are in use \(default_pool_size\); the longest in use: %s, by client C-%s on S-%s" % (TIME, row["holder"], server)
+    words = IN_USE % (row["holder"], server)
     assert re.fullmatch(words, row["reason"]), row
     assert re.fullmatch(words + r"\. End long transactions, or raise default_pool_size\.", weir.pool("p0")["waits"])
     holder.query("COMMIT")
@@ -119,11 +121,12 @@ def test_many_waits_come_in_parts(scene):
 def test_error_after_query_wait_timeout_names_limit_holder_and_setting(scene):
     weir = stage(scene, query_wait_timeout=SOON)
     holder, waiting = held(weir)
-    ids = row_of(weir, holder)
+    ids, waiting_id = row_of(weir, holder), row_of(weir, waiting)["ptr"]
     error = last_words(waiting)
     assert error["M"] == "query_wait_timeout"
-    assert re.fullmatch(r"1 of 1 server connections are in use \(default_pool_size\); the longest in use: %s, by client C-%s on S-%s" % (
-        TIME, ids["ptr"], ids["link"]), error["D"])
+    assert re.fullmatch(IN_USE % (ids["ptr"], ids["link"]), error["D"])
+    # and the log has it
+    weir.wait_log(r" LOG C-%s: \S+ detail: %s$" % (waiting_id, re.escape(error["D"])))
     assert error["H"] == "End long transactions, or raise default_pool_size."
 
 

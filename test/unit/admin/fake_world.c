@@ -178,6 +178,7 @@ void fake_start(const char *ini)
 	w->base = fake.base;
 	w->now = 1000 * USEC;
 	w->now_wall = 1600000000 * USEC;
+	w->alarms = alarms_new();
 	w->logins.addresses = client_addresses_new();		/* no address has a connection */
 	w->logins.derivations = &fake.derivations;
 	w->logins.secrets = &fake.secrets;
@@ -282,6 +283,7 @@ void fake_end(void)
 	verifiers_free(&w->logins.verifiers);
 	verifiers_free(&fake.derivations.derivers);
 	client_addresses_free(&w->logins.addresses);
+	alarms_free(&w->alarms);
 	event_base_free(fake.base);
 }
 

@@ -17,6 +17,7 @@
 #include "backend/server_info.h"
 #include "base/mem.h"
 #include "cancel/cancel.h"
+#include "core/alarm.h"
 #include "pg/frame.h"
 #include "pg/message.h"
 #include "sql/statement.h"

@@ -29,9 +29,9 @@ TEST(there_are_no_other_show_commands)
 
 	for (; show_at(count); count++)
 		;
-	CHECK_INT(count, known + 11);
+	CHECK_INT(count, known + 12);
 	CHECK(show_find("help") && show_find("reasons") && show_find("reasons_all") && show_find("verifiers") && show_find("addresses"));
-	CHECK(show_find("pins") && show_find("waits") && show_find("drains") && show_find("hosts"));
+	CHECK(show_find("pins") && show_find("waits") && show_find("drains") && show_find("hosts") && show_find("alarms"));
 	CHECK(!show_find("") && !show_find("pool"));
 }
 

@@ -140,7 +140,7 @@ TEST(waiting_client_gets_the_last_login_error)
 	client_end(c, REASON_QUERY_WAIT_TIMEOUT, NULL);
 	world_reap(whole.world);
 	house_settle(&whole);
-	CHECK_TEXT(whole_client_got(end), "E(08P01 query_wait_timeout{The last login at the server failed: no room})");
+	CHECK_TEXT(whole_client_got(end), "E(08P01 query_wait_timeout{The last login at the server failed: no room, 0.0 ms ago})");
 	whole_close();
 }
 

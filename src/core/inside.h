@@ -1,0 +1,16 @@
+#ifndef CORE_INSIDE_H
+#define CORE_INSIDE_H
+
+#include "core/alarm.h"
+
+/* The alarms of a world: see alarm.c. */
+struct alarms {
+	struct list lasting, ended;	/* struct alarm; the last one that has ended is first */
+	int ended_count;
+	/* of alarm_look.c: the time of the last look; 0: none ... */
+	usec_t looked_at;
+	/* ... and what each reason had ended then */
+	uint64_t ended_by[REASONS];
+};
+
+#endif
