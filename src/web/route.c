@@ -393,6 +393,8 @@ static const char *unready_reason(const struct world *w)
 	LIST_EACH(node, &w->pools->drains)
 		if (LIST_OBJECT(node, struct drain, node)->of == DRAIN_OF_ALL)
 			return "drained";
+	if (w->pools->clients >= w->conf->settings.max_client_conn)
+		return "max_client_conn is reached";
 	return w->pools->paused ? "paused" : NULL;
 }
 

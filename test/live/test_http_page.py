@@ -116,12 +116,16 @@ def test_pools_sort_and_filter(scene, browser):
         assert row[1:4] == ["app", "transaction", "1"] and row[11] == "pool_size"
         assert "gamma/app: 1 client waits, the first for " in page.text("#why")
         # the state and its colour, and the name of the pooler
-        assert page.text("#state") == page.text("#problems") == "1 client waits for a server"
+        assert page.text("#problems").endswith("1 client waits for a server")
+        # the alarm names the holder and the remedy
+        until(lambda: page.text("#state") == "pool used up gamma/app", "the alarm in the badge")
+        assert re.search(r"^pool used up gamma/app, since \S+ \S+ \S+: clients that wait: 1, .*: idle in transaction for .* SHOW WAITS names the holder",
+                         page.text("#problems"))
         until(lambda: "bad" in browser.find_element(By.ID, "state").get_attribute("class"), "the client has waited for five seconds")
         name = "%s:%d" % (socket.gethostname(), weir.port)
         assert browser.title == name + " – pgweir" and page.text("h1") == "pgweir " + name
         assert re.search(r"up \d+ s, .*/pgweir.ini$", page.text("#version"))
-        until(lambda: re.search(r"1 of 1 server connections are in use .*; the longest in use: .*, by client C-0x\w+ on S-0x\w+\.", page.text("#why")), "the holder is named")
+        until(lambda: re.search(r"1 of 1 server connections are in use .*; the longest in use: .*, by client C-0x\w+ on S-0x\w+ \(.*backend process \d+\): idle in transaction", page.text("#why")), "the holder is named")
         page.click("#pools thead th:nth-child(1) button")
         assert page.names() == ["alpha", "beta", "gamma"]
         heading = browser.find_element(By.CSS_SELECTOR, "#pools thead th:nth-child(1) button")
@@ -318,6 +322,27 @@ def test_hosts_show_roles_and_their_changes(scene, browser):
     assert re.match(r"host 127\.0\.0\.\d:\d+: down", page.text("#state"))
     browser.execute_script("drawEvents(hosts.map(h => ({ ...h, state: 'up', role: 'primary' })))")
     assert re.search(r"127\.0\.0\.\d:\d+: down → primary, up", page.text("#events"))
+    page.has_no_faults()
+
+
+def test_an_alarm_begins_and_ends(scene, browser):
+    """A critical alarm colours the badge, its sentence has the remedy, and the page says when it is over."""
+    fake = scene.mini(host="127.0.0.1")
+    weir = with_page(scene, {"alpha": "host=127.0.0.1 port=%d" % fake.port}, server_login_retry=0)
+    page = Page(browser, weir)
+    assert page.text("#state") == "active" and page.text("#problems") == page.text("#over") == ""
+    fake.stop_listening()
+    client = weir.connect()
+    client.send(m.startup(user="app", database="alpha"))
+    page.wait_state("host unreachable 127.0.0.1:%d" % fake.port)
+    assert "bad" in browser.find_element(By.ID, "state").get_attribute("class")
+    assert re.search(r"^host unreachable 127.0.0.1:%d, since .*: connect failed \(Connection refused\).* Check that PostgreSQL runs" % fake.port, page.text("#problems"))
+    until(lambda: "down" in page.text("#hosts tbody"), "the state of the host")
+    picture(browser, "alarm")
+    fake.listen()
+    client.read_until("Z")
+    page.wait_state("active")
+    assert re.search(r"over at .*: host unreachable 127.0.0.1:%d" % fake.port, page.text("#over"))
     page.has_no_faults()
 
 
