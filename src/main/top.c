@@ -1,10 +1,10 @@
 /*
  * pgweir top: the pools of a running pgweir, in a terminal.
  *
- * Each round asks the console (SHOW POOLS, STATS_TOTALS, REASONS), and draws lines of text into one
- * buffer, which is written at once. Rates are differences between two rounds; the first round has
- * the averages of SHOW STATS_AVERAGES. All texts come from another process: they are made printable
- * before they are shown.
+ * Each round asks the console (SHOW POOLS, STATS_TOTALS, REASONS, ALARMS), and draws lines of text
+ * into one buffer, which is written at once. Rates are differences between two rounds; the first
+ * round has the averages of SHOW STATS_AVERAGES. All texts come from another process: they are made
+ * printable before they are shown.
  */
 #include "main/top.h"
 
@@ -31,6 +31,8 @@
 
 #define DEFAULT_FILE "/etc/pgweir/pgweir.ini"
 #define REASONS_MOST 4			/* shown in the line `ended` */
+#define ALARMS_MOST 5			/* alarms with lines of their own */
+#define WIDE 100			/* columns; a narrower screen has fewer figures of a pool */
 
 enum sort_key { SORT_WAITING, SORT_SERVERS, SORT_QUERIES, SORT_NAME };
 static const char *const sort_names[] = { "waiting", "servers", "queries/s", "name" };
@@ -38,7 +40,7 @@ static const char *const sort_names[] = { "waiting", "servers", "queries/s", "na
 /* The answers of a round. */
 struct round {
 	usec_t at;
-	struct console_rows pools, stats, reasons;
+	struct console_rows pools, stats, reasons, alarms;
 };
 
 /* A line of the table. */
@@ -74,6 +76,14 @@ static void on_top_signal(int number)
 
 /* ---- samples ---- */
 
+static bool has_column(const struct console_rows *rows, const char *name)
+{
+	for (size_t i = 0; i < rows->columns; i++)
+		if (strcmp(rows->names[i], name) == 0)
+			return true;
+	return false;
+}
+
 /* Returns the cell of the row in the column of this name; "": no such column. */
 static const char *cell(const struct console_rows *rows, size_t row, const char *name)
 {
@@ -99,6 +109,7 @@ static void sample_free(struct round *s)
 	rows_free(&s->pools);
 	rows_free(&s->stats);
 	rows_free(&s->reasons);
+	rows_free(&s->alarms);
 }
 
 static double number(const struct console_rows *rows, size_t row, const char *column)
@@ -123,7 +134,7 @@ static bool take_sample(struct top *t)
 	struct round s = { .at = 0 };
 
 	if (!top_ask(t, "SHOW POOLS", &s.pools) || !top_ask(t, "SHOW STATS_TOTALS", &s.stats) ||
-	    !top_ask(t, "SHOW REASONS", &s.reasons) ||
+	    !top_ask(t, "SHOW REASONS", &s.reasons) || !top_ask(t, "SHOW ALARMS", &s.alarms) ||
 	    (t->averages.count == 0 && !top_ask(t, "SHOW STATS_AVERAGES", &t->averages))) {
 		sample_free(&s);
 		/* another process may answer next */
@@ -346,14 +357,71 @@ static void put_reasons(struct top *t)
 		 *text ? text : "none");
 }
 
+/* A line for each of the first alarms that last: the critical ones come first. Returns the number
+   of lines. */
+static int put_alarms(struct top *t)
+{
+	const struct console_rows *rows = &t->now.alarms;
+	char name[PRINTABLE_NAME], subject[PRINTABLE_TEXT], text[PRINTABLE_TEXT];
+	int lines = 0;
+	size_t left = 0;
+
+	for (size_t i = 0; i < rows->count; i++) {
+		bool is_critical = strcmp(cell(rows, i, "level"), "critical") == 0;
+
+		if (number(rows, i, "active") == 0)
+			continue;
+		if (lines == ALARMS_MOST) {
+			left++;
+			continue;
+		}
+		lines++;
+		put_line(t, is_critical ? "1;31" : "33", "alarm %s %s: %s",
+			 printable_text(cell(rows, i, "alarm"), name, sizeof(name)),
+			 printable_text(cell(rows, i, "subject"), subject, sizeof(subject)),
+			 printable_text(cell(rows, i, "text"), text, sizeof(text)));
+	}
+	if (left > 0)
+		put_line(t, "1;31", "... and %zu more alarms: SHOW ALARMS", left);
+	return lines + (left > 0);
+}
+
+/* A line of the table. */
+static void put_pool(struct top *t, const struct line *line, bool is_narrow)
+{
+	const struct console_rows *p = &t->now.pools;
+	size_t row = line->row;
+	char database[PRINTABLE_NAME], user[PRINTABLE_NAME], mode[PRINTABLE_NAME],
+		held_by[PRINTABLE_NAME];
+	double clients = number(p, row, "cl_active"),
+	       longest = number(p, row, "maxwait") + number(p, row, "maxwait_us") / USEC,
+	       idle = number(p, row, "sv_idle") + number(p, row, "sv_used");
+	const char *style = line->waiting > 0 ? "1;31" : "";
+
+	printable_name(line->database, database, sizeof(database));
+	printable_name(line->user, user, sizeof(user));
+	if (is_narrow)
+		put_line(t, style, "%-16.16s %-12.12s %7.0f %7.0f %8.1f %6.0f %5.0f %9.1f",
+			 database, user, clients, line->waiting, longest, line->servers, idle,
+			 line->queries);
+	else
+		put_line(t, style,
+			 "%-20s %-16s %-11s %7.0f %7.0f %9.1f %7.0f %7.0f %7.0f %9.1f  %s",
+			 database, user, printable_text(cell(p, row, "pool_mode"), mode, 16),
+			 clients, line->waiting, longest, line->servers, idle,
+			 number(p, row, "sv_login"), line->queries,
+			 printable_text(cell(p, row, "held_by"), held_by, sizeof(held_by)));
+}
+
 static void top_draw(struct top *t)
 {
 	size_t count;
 	struct line *lines = make_lines(t, &count);
-	int room = t->rows > 0 ? t->rows - 7 : INT32_MAX, drawn = 0;
-	char when[64], database[PRINTABLE_NAME], user[PRINTABLE_NAME], cause[PRINTABLE_NAME],
-		host[PRINTABLE_NAME];
-	bool has_cause = t->now.pools.columns > 0;
+	/* without the lines above and below the table, and "... and more pools" */
+	int room = t->rows > 0 ? t->rows - 8 : INT32_MAX, drawn = 0;
+	char when[64], host[PRINTABLE_NAME];
+	bool has_cause = has_column(&t->now.pools, "held_by"),
+	     is_narrow = t->columns > 0 && t->columns < WIDE;
 
 	if (t->is_live)
 		bytes_append_text(&t->screen, "\033[H");
@@ -369,29 +437,24 @@ static void top_draw(struct top *t)
 	} else {
 		put_totals(t);
 		put_reasons(t);
+		room -= put_alarms(t);
 		put_line(t, "", "%s", "");
-		put_line(t, "7", "%-20s %-16s %-11s %7s %7s %9s %7s %7s %7s %9s  %s", "DATABASE",
-			 "USER", "MODE", "CLIENTS", "WAITING", "MAXWAIT", "ACTIVE", "IDLE", "LOGIN",
-			 "QUERIES/S", has_cause ? "HELD BY" : "");
+		if (is_narrow)
+			put_line(t, "7", "%-16.16s %-12.12s %7s %7s %8s %6s %5s %9s", "DATABASE",
+				 "USER", "CLIENTS", "WAITING", "MAXWAIT", "ACTIVE", "IDLE",
+				 "QUERIES/S");
+		else
+			put_line(t, "7", "%-20s %-16s %-11s %7s %7s %9s %7s %7s %7s %9s  %s",
+				 "DATABASE", "USER", "MODE", "CLIENTS", "WAITING", "MAXWAIT",
+				 "ACTIVE", "IDLE", "LOGIN", "QUERIES/S",
+				 has_cause ? "HELD BY" : "");
 	}
 	for (size_t i = 0; !*t->why && i < count; i++, drawn++) {
-		const struct console_rows *p = &t->now.pools;
-		size_t row = lines[i].row;
-
-		if (drawn == room) {
+		if (drawn >= room) {
 			put_line(t, "", "... and %zu more pools", count - i);
 			break;
 		}
-		put_line(t, lines[i].waiting > 0 ? "1;31" : "",
-			 "%-20s %-16s %-11s %7.0f %7.0f %9.1f %7.0f %7.0f %7.0f %9.1f  %s",
-			 printable_name(lines[i].database, database, sizeof(database)),
-			 printable_name(lines[i].user, user, sizeof(user)),
-			 printable_text(cell(p, row, "pool_mode"), cause, 16),
-			 number(p, row, "cl_active"), lines[i].waiting,
-			 number(p, row, "maxwait") + number(p, row, "maxwait_us") / USEC,
-			 lines[i].servers, number(p, row, "sv_idle") + number(p, row, "sv_used"),
-			 number(p, row, "sv_login"), lines[i].queries,
-			 printable_text(cell(p, row, "held_by"), host, sizeof(host)));
+		put_pool(t, &lines[i], is_narrow);
 	}
 	if (t->is_live) {
 		bytes_append_format(&t->screen, "\033[J\033[%d;1H", t->rows);
@@ -602,6 +665,12 @@ int top_run(int argc, char **argv)
 			      sizeof(t.why)) ||
 	    (command ? top_run_command(&t, command) != 0 : !t.is_live && !take_sample(&t))) {
 		fprintf(stderr, "pgweir top: %s\n", t.why);
+		if (strstr(t.why, "authentication failed") || strstr(t.why, "not allowed"))
+			fprintf(stderr,
+				"Run it as the account of the pooler (sudo -u pgweir pgweir top), "
+				"or as one of stats_users: pgweir top \"host=%s port=%s "
+				"user=...\"\n",
+				t.address.host, t.address.port);
 		status = 1;
 	} else if (t.is_live) {
 		status = live(&t);

@@ -172,12 +172,17 @@ def test_the_size_of_the_terminal(scene):
     top.wait(r"\.\.\. and \d+ more pools")
     top.forget()
     top.resize(60, 200)
-    top.wait(r"HELD BY.*q quit")
+    top.wait(r"MODE.*LOGIN.*q quit")
+    top.resize(24, 80)
+    top.forget()
+    top.wait(r"DATABASE +USER +CLIENTS +WAITING +MAXWAIT +ACTIVE +IDLE +QUERIES/S")
     top.resize(10, 30)
     top.forget()
     top.wait(r"\x1b\[H.*\x1b\[H")
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", top.text.split("\x1b[H")[1])
     assert max(map(len, shown.splitlines())) <= 30
+    # the title does not scroll away
+    assert top.text.split("\x1b[H")[1].count("\n") < 10
     os.kill(top.pid, signal.SIGTERM)
     assert top.drain() == 0
 
