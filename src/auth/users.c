@@ -101,6 +101,73 @@ static void users_check_auth_user(const struct conf *conf, const struct userlist
 				 printable_inside(user, name, sizeof(name)));
 }
 
+static void users_check_host_user(const struct conf *conf, const struct userlist *list,
+				  struct conf_problems *problems)
+{
+	const char *user = conf->settings.host_check_user;
+	bool has_secret = !user || userlist_find(list, user) || has_password(conf->fallback, user);
+	char name[PRINTABLE_NAME];
+
+	for (size_t i = 0; i < conf->database_count && !has_secret; i++)
+		has_secret = has_password(conf->databases[i], user);
+	if (!has_secret)
+		conf_problem_add(problems, true, conf->path, 0,
+				 "\"host_check_user\" names \"%s\", which has no secret in "
+				 "\"auth_file\": only servers that ask for no password tell their "
+				 "role",
+				 printable_inside(user, name, sizeof(name)));
+}
+
+/* Logins are compared with secrets of auth_file only. */
+static bool needs_list(const struct conf *conf)
+{
+	bool has_lookup = conf->settings.auth_user ||
+			  (conf->fallback && conf->fallback->auth_user);
+
+	for (size_t i = 0; i < conf->database_count && !has_lookup; i++)
+		has_lookup = conf->databases[i]->auth_user != NULL;
+	return !has_lookup && conf->settings.auth_file &&
+	       (auth_methods[conf->settings.auth_type].needs & AUTH_NEEDS_SECRET);
+}
+
+/* Warns of the names in this setting that cannot log in, because auth_file has no secret of
+   theirs. */
+static void users_check_names(const struct conf *conf, const struct userlist *list,
+			      const char *setting, const char *names,
+			      struct conf_problems *problems)
+{
+	char name[PRINTABLE_NAME], shown[PRINTABLE_NAME];
+	size_t size;
+
+	names = names ? names : "";
+	for (names += strspn(names, ", \t"); *names; names += strspn(names, ", \t")) {
+		size = strcspn(names, ", \t");
+		snprintf(name, sizeof(name), "%.*s", (int)size, names);
+		if (size < sizeof(name) && !strchr(name, '"') && !name_is_console(name) &&
+		    !userlist_find(list, name))
+			conf_problem_add(problems, true, conf->path, 0,
+					 "\"%s\" names \"%s\", which has no secret in "
+					 "\"auth_file\": it cannot log in",
+					 setting, printable_inside(name, shown, sizeof(shown)));
+		names += size;
+	}
+}
+
+static void users_check_list(const struct conf *conf, const struct userlist *list,
+			     struct conf_problems *problems)
+{
+	const struct settings *set = &conf->settings;
+
+	if (list->count == 0)
+		conf_problem_add(problems, true, set->auth_file, 0,
+				 "the file has no user: only the account of the pooler can log in, "
+				 "on the Unix socket");
+	else {
+		users_check_names(conf, list, "admin_users", set->admin_users, problems);
+		users_check_names(conf, list, "stats_users", set->stats_users, problems);
+	}
+}
+
 void users_check(const struct conf *conf, const struct userlist *list,
 		 struct conf_problems *problems)
 {
@@ -144,6 +211,9 @@ void users_check(const struct conf *conf, const struct userlist *list,
 			   "an MD5 secret, with which no login is possible while auth_type is "
 			   "scram-sha-256",
 			   problems);
+	users_check_host_user(conf, list, problems);
+	if (list && needs_list(conf))
+		users_check_list(conf, list, problems);
 	users_check_auth_user(conf, list, conf->settings.auth_user, problems);
 	for (size_t i = 0; i < conf->database_count; i++)
 		users_check_auth_user(conf, list, conf->databases[i]->auth_user, problems);

@@ -515,19 +515,6 @@ static bool note_files(struct conf *conf, const struct setting_place *places, st
 	return true;
 }
 
-static void check_host_user(const struct checker *c)
-{
-	const char *name = c->conf->settings.host_check_user;
-	const struct conf_user *user = name ? conf_user_find(c->conf, name) : NULL;
-
-	if (name && (!user || !user->secret))
-		SAY(c, true, "host_check_user",
-		    "\"host_check_user\" names \"%s\", who has no secret in \"auth_file\": only "
-		    "servers that ask for no "
-		    "password tell their role",
-		    name);
-}
-
 bool check_whole(struct conf *conf, const struct setting_place *places, struct arena *arena,
 		 struct conf_problems *problems)
 {
@@ -558,7 +545,6 @@ bool check_whole(struct conf *conf, const struct setting_place *places, struct a
 	if (s->patroni_user && strchr(s->patroni_user, ':'))
 		SAY(c, false, "patroni_user",
 		    "\"patroni_user\" has a colon, which HTTP cannot tell from the password");
-	check_host_user(c);
 	if (conf->peer_count > 0 && s->peer_id == 0)
 		SAY(c, true, "peer_id", "[peers] has no effect while \"peer_id\" is 0");
 	if (s->default_pool_size > 0 && s->min_pool_size > s->default_pool_size)

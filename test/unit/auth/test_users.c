@@ -225,4 +225,32 @@ TEST(password_in_a_database_entry)
 	secret_free(&secret);
 }
 
+/* ---- names without a secret ---- */
+
+TEST(administrators_without_a_secret)
+{
+	begin_check();
+	conf.settings.auth_type = AUTH_SCRAM;
+	conf.settings.auth_file = "users.txt";
+	conf.settings.admin_users = "pgweir, ann \"b c\"";
+	conf.settings.stats_users = "ben";
+	CHECK_TEXT(warnings("\"ann\" \"x\"\n"), "\"stats_users\" names \"ben\", which has no secret in \"auth_file\": it cannot log in\n");
+	CHECK_TEXT(warnings("\"ben\" \"x\"\n"), "\"admin_users\" names \"ann\", which has no secret in \"auth_file\": it cannot log in\n");
+	CHECK_TEXT(warnings("; nothing\n"), "the file has no user: only the account of the pooler can log in, on the Unix socket\n");
+	/* logins that need no secret, or find it elsewhere */
+	conf.settings.auth_type = AUTH_TRUST;
+	CHECK_TEXT(warnings("; nothing\n"), "");
+	conf.settings.auth_type = AUTH_SCRAM;
+	conf.settings.auth_user = "ann";
+	CHECK_TEXT(warnings("\"ann\" \"x\"\n"), "");
+}
+
+TEST(host_check_user_without_a_secret)
+{
+	begin_check();
+	conf.settings.host_check_user = "ann";
+	CHECK(strstr(warnings("\"ben\" \"x\"\n"), "\"host_check_user\" names \"ann\", which has no secret in \"auth_file\": only servers "));
+	CHECK_TEXT(warnings("\"ann\" \"x\"\n"), "");
+}
+
 UNIT_MAIN

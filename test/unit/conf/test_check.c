@@ -340,8 +340,6 @@ TEST(hosts_with_roles)
 	CHECK_WARNING(5, "database \"b\": the weights of hosts have no effect with this \"load_balance_hosts\": use least, or remove the key");
 	CHECK(accepts(HOSTS("reads=auto read_functions=f max_lag=1 read_your_writes=database")));
 	CHECK(problems.count == 0);
-	CHECK(accepts(TRUST "host_check_user = ann\n"));
-	CHECK_WARNING(3, "\"host_check_user\" names \"ann\", who has no secret in \"auth_file\": only servers that ask for no password tell their role");
 #undef HOSTS
 }
 
