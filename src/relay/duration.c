@@ -14,7 +14,27 @@
 #include "prepared/prepared.h"
 #include "relay/query_stats.h"
 
+#include <stdio.h>
 #include <string.h>
+
+/* The line of a duration, in JSON with its values as members. */
+static void log_duration(const struct client *c, const char *what, usec_t took, const char *text)
+{
+	unsigned pid = (unsigned)server_of(c->pooled.link)->backend_pid;
+	char who[256], number[32], shown[16];
+
+	snprintf(number, sizeof(number), "%lld.%03lld", (long long)took / 1000,
+		 (long long)took % 1000);
+	client_text(c, who, sizeof(who));
+	log_member("duration_of", what, false);
+	log_member("duration_ms", number, true);
+	snprintf(shown, sizeof(shown), "%u", pid);
+	log_member("server_pid", shown, true);
+	if (*text)
+		log_member("statement", text, false);
+	log_info("%s %s duration: %s ms (server pid %u)%s%s", who, what, number, pid,
+		 *text ? " statement: " : "", text);
+}
 
 NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took)
 {
@@ -27,17 +47,14 @@ NEVER_INLINE void duration_log(struct client *c, enum duration what, usec_t took
 		[DURATION_TRANSACTION] = set->log_min_duration_transaction,
 		[DURATION_WAIT] = set->log_min_duration_wait,
 	};
-	char who[256], text[QUERY_TEXT_MOST + 1] = "";
+	char text[QUERY_TEXT_MOST + 1] = "";
 	bool has_text = what == DURATION_QUERY && set->log_query_text && c->query;
 
 	if (least[what] >= 0 && took >= least[what] * (USEC / 1000) &&
 	    client_is_sampled(c, set->log_sample)) {
 		if (has_text)
 			printable_text(c->query->text, text, sizeof(text));
-		log_info("%s %s duration: %lld.%03lld ms (server pid %u)%s%s",
-			 client_text(c, who, sizeof(who)), names[what], (long long)took / 1000,
-			 (long long)took % 1000, (unsigned)server_of(c->pooled.link)->backend_pid,
-			 has_text ? " statement: " : "", text);
+		log_duration(c, names[what], took, text);
 	}
 	/* the transaction is over when this call returns */
 	if (what == DURATION_TRANSACTION &&
