@@ -28,7 +28,7 @@ extern const struct alarm_row alarm_rows[ALARM_KINDS];
 struct alarm {
 	struct list node;		/* struct alarms */
 	enum alarm_kind kind;
-	/* what it is about: a host, a pool, a database, an address, a file; "" for the process */
+	/* a host, a pool, a database, an address, a limit or a file; "": the process */
 	char subject[ALARM_SUBJECT];
 	char text[ALARM_TEXT];		/* the condition now, in words */
 	/* monotonic: raised first, and last; when it ended, 0: it lasts */
@@ -47,11 +47,11 @@ void alarm_raise(struct world *world, enum alarm_kind kind, const char *subject,
 		 const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Ends the alarms that were not raised for the time of their rows. */
 void alarms_expire(struct world *world);
-/* Calls give() for each alarm: those that last, the critical ones first, then the last ones that
-   have ended. */
+/* Calls give() for each alarm that lasts, critical alarms first, then for the last alarms that have
+   ended. */
 void alarms_each(const struct world *world, void (*give)(void *context, const struct alarm *alarm),
 		 void *context);
-/* Called in each tick: raises the alarms whose conditions are true, once a second
+/* Called in each tick: once a second it raises each alarm with a true condition
    (alarm_look.c). */
 void alarms_tick(struct world *world);
 

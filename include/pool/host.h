@@ -52,7 +52,7 @@ struct host_failure {
 	enum login_failure kind;
 	usec_t since, at;		/* monotonic: the first and the last failure in a row */
 	unsigned count;			/* of them */
-	/* of SERVER_TLS: whose settings have failed; only compared */
+	/* of SERVER_TLS: the database and context that have failed; only compared */
 	const void *database, *tls;
 	char text[HOST_WHY];
 };

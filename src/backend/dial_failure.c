@@ -1,5 +1,5 @@
 /*
- * What the end of a login at a server says about the host, and whether the log has said it.
+ * The failures of logins at servers: each host remembers the last one, and the log has each once.
  *
  * A dial tries hosts until one works. dial_note_attempt() notes at each host whether it works, and
  * why not (struct host_failure): SHOW HOSTS and the alarms read it. When the last host of the list

@@ -4,8 +4,8 @@
  * An alarm is a state, not an event. Once a second alarm_look.c compares the world with the
  * conditions and calls alarm_raise() for each that is true. The first call begins the alarm: a
  * WARNING with the subject, the condition and the remedy. Later calls renew its text. An alarm that
- * was not raised for the `hold` of its row is over: one line. So a condition that lasts has two
- * lines, however often it is met, and an alarm whose subject has vanished ends by itself.
+ * was not raised for the `hold` of its row is over: one line. A condition that lasts therefore has
+ * two lines, however often it is met, and the alarm of a removed pool ends by itself.
  *
  * Example: PostgreSQL stops. Each attempt to connect is noted at the host; the next look raises
  * host_unreachable of db1:5432. After the first login that succeeds, the look raises it no more,
@@ -15,7 +15,7 @@
  * looks.
  *
  * Invariant: at most SUBJECTS_MOST alarms of a kind last, and one for all other subjects, "others";
- * ENDED_MOST ended ones are kept. So clients and hosts, which choose subjects, cannot fill memory.
+ * ENDED_MOST ended ones are kept. Clients and hosts choose subjects, and cannot fill memory.
  */
 #include "core/alarm.h"
 
@@ -23,7 +23,7 @@
 #include "base/mem.h"
 #include "base/printable.h"
 #include "base/text.h"
-#include "core/inside.h"
+#include "core/alarm_list.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -83,7 +83,7 @@ void alarms_free(struct alarms **place)
 
 /* ---- beginning ---- */
 
-/* Returns the alarm that lasts, and counts those of its kind; NULL: there is none. */
+/* Returns the alarm that lasts, and counts the alarms of its kind; NULL: there is none. */
 static struct alarm *alarm_find(struct alarms *all, enum alarm_kind kind, const char *subject,
 				int *count)
 {

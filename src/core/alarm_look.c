@@ -1,17 +1,17 @@
 /*
  * The conditions of the alarms.
  *
- * Once a second, alarms_look() compares the world with each condition and raises the alarms whose
- * conditions are true; alarm.c begins and ends them. The rooms below only keep the facts that they
- * need themselves, and know nothing of alarms: a host its last failures (struct host_failure), a
- * pool its failed login and what holds its queue, roles the primary, the log its lost lines.
+ * Once a second, alarms_look() compares the world with each condition and raises the alarm of each
+ * true condition; alarm.c begins and ends them. The rooms below only keep the facts that they need
+ * themselves, and know nothing of alarms: a host its last failures (struct host_failure), a pool
+ * its failed login and the limit that holds its queue, roles the primary, the log its lost lines.
  *
  * A look walks over the hosts, pools and databases, so it costs about as much as one SHOW POOLS,
  * and nothing for each query. Conditions that come and go in normal operation count only after
  * some time: a wait after WAIT_LONG, a login at a server after OPENING_LONG, a database without a
  * primary after PRIMARY_LONG.
  */
-#include "core/inside.h"
+#include "core/alarm_list.h"
 
 #include "auth/client_address.h"
 #include "backend/server_info.h"
@@ -62,7 +62,7 @@ static usec_t lag_allowed(const struct host *host)
 	return least > 0 ? least : LAG_LONG;
 }
 
-/* A host whose role databases ask for. */
+/* A host with a role: databases ask for it. */
 static void look_at_role(struct world *w, const struct host *host)
 {
 	const struct host_evidence *e = &host->evidence;

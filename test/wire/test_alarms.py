@@ -224,7 +224,7 @@ def test_limit_of_clients_of_a_database(scene):
 @pytest.mark.parametrize("holding, text", [
     ("BEGIN", "idle in transaction for "), ("wait", "its query runs for "), ("LISTEN a", None)])
 def test_pool_that_is_used_up(scene, holding, text):
-    """The alarm names the holder, and what it does."""
+    """The alarm names the holder and its activity."""
     fake = scene.mini()
     alarms = Alarms(scene, fake, default_pool_size=1, server_login_retry=0)
     if text is None:

@@ -1,4 +1,4 @@
-/* What the end of a login says about the host, and which failures the log has already. wire/test_alarms.py has the lines. */
+/* The failures of logins that hosts remember, and the failures that the log has already. wire/test_alarms.py has the lines. */
 #include "backend/dial.h"
 
 #include "core/lifecycle.h"

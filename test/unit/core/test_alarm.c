@@ -42,7 +42,7 @@ TEST(critical_alarms_come_first)
 	whole_close();
 }
 
-/* An alarm ends when it was not raised for its time, and the last ones that have ended stay. */
+/* An alarm ends when it was not raised for its time. The last alarms that have ended stay in the list. */
 TEST(the_end)
 {
 	struct world *w;

@@ -1,5 +1,5 @@
-#ifndef CORE_INSIDE_H
-#define CORE_INSIDE_H
+#ifndef CORE_ALARM_LIST_H
+#define CORE_ALARM_LIST_H
 
 #include "core/alarm.h"
 
