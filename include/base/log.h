@@ -66,7 +66,7 @@ struct log_subject { const char *text, *database, *user, *address; };
 void log_subject(enum log_subject_kind kind, const struct log_subject *subject);
 
 /* Adds a member to the JSON object of the next line: a number, or a text, which is shortened if
-   necessary. Without log_config.json it does nothing. The line must be one that is on. */
+   necessary. Without log_config.json it does nothing. The level of the line is on. */
 void log_member(const char *name, const char *value, bool is_number);
 
 /*

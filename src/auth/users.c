@@ -130,8 +130,8 @@ static bool needs_list(const struct conf *conf)
 	       (auth_methods[conf->settings.auth_type].needs & AUTH_NEEDS_SECRET);
 }
 
-/* Warns of the names in this setting that cannot log in, because auth_file has no secret of
-   theirs. */
+/* Warns of the names in this setting that cannot log in, because auth_file has no secret
+   for them. */
 static void users_check_names(const struct conf *conf, const struct userlist *list,
 			      const char *setting, const char *names,
 			      struct conf_problems *problems)

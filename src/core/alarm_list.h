@@ -5,11 +5,11 @@
 
 /* The alarms of a world: see alarm.c. */
 struct alarms {
-	struct list lasting, ended;	/* struct alarm; the last one that has ended is first */
+	struct list lasting, ended;	/* struct alarm; in `ended` the latest is first */
 	int ended_count;
 	/* of alarm_look.c: the time of the last look; 0: none ... */
 	usec_t looked_at;
-	/* ... and what each reason had ended then */
+	/* ... and the counts of pools->ended then */
 	uint64_t ended_by[REASONS];
 };
 

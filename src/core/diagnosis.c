@@ -44,8 +44,8 @@ static void diagnosis_hold(struct client_wait *wait, struct pool_server *ps, use
 	wait->held = now - ps->since;
 }
 
-/* Writes what the holder of a server does: "does not read its result", "idle in transaction for
-   4.1 s", ... Returns buf. */
+/* Writes the activity of a client with a server: "idle in transaction for 4.1 s", ... Returns
+   buf. */
 static const char *doing_text(const struct client *c, usec_t now, char *buf, size_t size)
 {
 	char time[TIME_TEXT], pins[PIN_TEXT];
@@ -67,7 +67,7 @@ static const char *doing_text(const struct client *c, usec_t now, char *buf, siz
 }
 
 /* Appends the client that has had its server for the longest time: application, address, process of
-   the server, and what it does. */
+   the server, and activity. */
 static void add_longest(struct client_wait *wait, const struct pool *pool, usec_t now)
 {
 	struct pool_server *longest = pool_longest_in_use(pool, pool->held_by);
