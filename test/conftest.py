@@ -167,16 +167,26 @@ def postgres(worker_directory, authority):      # pylint: disable=redefined-oute
 
 
 def pytest_addoption(parser):
-    parser.addoption("--few", action="store_true", help="of each function only the tests with its first and its last parameters")
+    parser.addoption("--few", type=int, metavar="N", help="of each function N tests with parameters: the first, the last, and some between, except for "
+                     "functions with the mark every_row, whose parameters are behaviours of their own")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "every_row: --few leaves out no test of this function")
 
 
 def pytest_collection_modifyitems(config, items):
-    if not config.getoption("--few"):
+    most = config.getoption("--few")
+    if not most:
         return
     families = collections.defaultdict(list)
     for item in items:
         families[item.parent.nodeid, getattr(item, "originalname", item.name)].append(item)
-    kept = {id(item) for family in families.values() for item in (family[0], family[-1])}
+    kept = set()
+    for family in families.values():
+        if len(family) > most and not family[0].get_closest_marker("every_row"):
+            family = [family[n * (len(family) - 1) // (most - 1)] for n in range(most)]
+        kept.update(map(id, family))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]
 

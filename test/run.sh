@@ -6,7 +6,8 @@
 #	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: the numbers of rounds, threads and megabytes of the original bugs; the costs of hostile input,
+#	--deep		the scenes at full size: all parameters of each test (otherwise six, or two with PostgreSQL 18), the numbers of rounds,
+#			threads and megabytes of the original bugs; the costs of hostile input,
 #			in instructions; an hour of the oracles; the unit tests with clang and of builds without optional features; each fuzz target for three
 #			seconds; and static analysis (test/analysis.sh), each tool one item
 #	--changed	in three minutes, what can notice the difference to main, or on main the last commit: unit tests of the rooms, the tests of
@@ -19,7 +20,7 @@
 #
 #	test/wire, test/live, test/pgbouncer		gcc, Debian's PostgreSQL
 #	test/guard					gcc, and the installation binary
-#	test/live, tests that depend on the server	clang, PostgreSQL 18: of each function two; with --deep nearly all of test/live
+#	test/live, tests that depend on the server	clang, PostgreSQL 18; with --deep nearly all of test/live
 #	unit tests (test/unit, test/fuzz on its corpus)	binaries of gcc, with --deep of clang as well
 #	simulated worlds (test/sim)			gcc
 #	the oracles of texts (test/oracle.sh)		gcc, with programs of their own
@@ -438,9 +439,12 @@ for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --
 	--deselect=guard/test_unknown_users.py"
 [ "${PGWEIR_ROUNDS-}" != full ] || for_deep=
 
-# Of a test with parameters, the second server gets the first and the last.
-few=--few
-[ "${PGWEIR_ROUNDS-}" != full ] || few=
+# Tests of one function that differ by parameters only: so many of each, and so many with the second server. With --deep, and if tests are
+# named, all of them run.
+few="--few 6"
+fewer="--few 2"
+[ "${PGWEIR_ROUNDS-}" != full ] && [ $# = 0 ] || few=
+[ "${PGWEIR_ROUNDS-}" != full ] || fewer=
 
 # Tests that compare with PgBouncer, or read the source.
 for_gcc="--deselect=pgbouncer $(cd "$top/test" && printf -- '--deselect=%s ' test_*.py)"
@@ -463,7 +467,8 @@ while [ "$turn" -lt "$times" ]; do
 	selected=no
 	server=
 	say "Scenes on the wire, and with a real PostgreSQL$([ "$times" = 1 ] || echo " ($turn of $times)")"
-	scenes gcc --deselect=guard "$@"
+	# shellcheck disable=SC2086
+	scenes gcc $few --deselect=guard "$@"
 	[ "$turn" != 1 ] || join others || finish
 	say "Bounds for the installed binary"
 	# shellcheck disable=SC2046,SC2086
@@ -475,7 +480,7 @@ while [ "$turn" -lt "$times" ]; do
 	if [ "$second" = clang ] || [ -n "$server" ]; then
 		say "What depends on the server, with $second's binary$([ -z "$server" ] || echo " and PostgreSQL 18")"
 		# shellcheck disable=SC2046,SC2086
-		scenes "$second" $few $for_gcc --deselect=guard --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
+		scenes "$second" $fewer $for_gcc --deselect=guard --deselect=wire $(printf -- '--deselect=live/%s.py ' $same_for_all) "$@"
 	fi
 	server=
 	if [ "${PGWEIR_ROUNDS-}" = full ] && [ "$clang" = yes ]; then

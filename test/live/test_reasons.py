@@ -892,6 +892,7 @@ def _replication_over(stage):
     stage.open({"p0": stage.scene.mini()}).client(replication="true").quit()
 
 
+@pytest.mark.every_row
 @pytest.mark.parametrize("row, plain", [row for row in rows() if row[0] not in ELSEWHERE], ids=lambda text: text[:30])
 def test_reason(scene, postgres, authority, row, plain):
     provoke, text, sqlstate = REASONS[row]
