@@ -84,7 +84,7 @@ def for_each_query(scene, ask, **settings):
     (transaction, 3365, 8250),
     # 25 for each row; how many reads bring them depends on the pace of their sender
     (thousand_rows, 30000, 45000),
-    (visit, 10540, 20000),
+    (visit, 10600, 20000),
 ))
 def test_instructions(scene, ask, own, everything):
     got = for_each_query(scene, ask)

@@ -27,7 +27,7 @@ def test_fallback_database_that_the_server_does_not_have(scene, postgres):
 @pytest.mark.parametrize("down", ["wait", "fail"])
 def test_a_mistyped_database_is_told_each_time(scene, postgres, down):
     """With the entry * only the server knows its databases. A later client gets the error as the first one does: not a cached one, and at once."""
-    weir = scene.weir({"*": postgres}, auth_type="scram-sha-256", server_down=down, server_login_retry=NEVER, query_wait_timeout=NEVER)
+    weir = scene.weir({"*": postgres}, auth_type="scram-sha-256", server_down=down, server_login_retry=NEVER, query_wait_timeout=NEVER, verbose=2)
     for _ in range(3):
         error = weir.connect().refused(user="app", database="typo", password="app-secret")
         assert (error["C"], error["M"]) == ("3D000", 'database "typo" does not exist')
