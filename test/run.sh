@@ -6,7 +6,7 @@
 #	--keep		keep the work directory, and print its name
 #	--no-clang	leave out the second compiler
 #	--no-18		leave out PostgreSQL 18
-#	--deep		the scenes at full size: all parameters of each test (otherwise six, or two with PostgreSQL 18), the numbers of rounds,
+#	--deep		the scenes at full size: all parameters of each test (otherwise four, or two with PostgreSQL 18), the numbers of rounds,
 #			threads and megabytes of the original bugs; the costs of hostile input,
 #			in instructions; an hour of the oracles; the unit tests with clang and of builds without optional features; each fuzz target for three
 #			seconds; and static analysis (test/analysis.sh), each tool one item
@@ -441,7 +441,7 @@ for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --
 
 # Tests of one function that differ by parameters only: so many of each, and so many with the second server. With --deep, and if tests are
 # named, all of them run.
-few="--few 6"
+few="--few 4"
 fewer="--few 2"
 [ "${PGWEIR_ROUNDS-}" != full ] && [ $# = 0 ] || few=
 [ "${PGWEIR_ROUNDS-}" != full ] || fewer=
