@@ -185,7 +185,7 @@ def pytest_collection_modifyitems(config, items):
     kept = set()
     for family in families.values():
         if len(family) > most and not family[0].get_closest_marker("every_row"):
-            family = [family[n * (len(family) - 1) // (most - 1)] for n in range(most)]
+            family = [family[n * (len(family) - 1) // max(1, most - 1)] for n in range(most)]
         kept.update(map(id, family))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = [item for item in items if id(item) in kept]

@@ -443,8 +443,7 @@ for_deep="--deselect=guard/test_pipelines.py --deselect=guard/test_reports.py --
 # named, all of them run.
 few="--few 4"
 fewer="--few 2"
-[ "${PGWEIR_ROUNDS-}" != full ] && [ $# = 0 ] || few=
-[ "${PGWEIR_ROUNDS-}" != full ] || fewer=
+[ "${PGWEIR_ROUNDS-}" != full ] && [ $# = 0 ] || few='' fewer=
 
 # Tests that compare with PgBouncer, or read the source.
 for_gcc="--deselect=pgbouncer $(cd "$top/test" && printf -- '--deselect=%s ' test_*.py)"
