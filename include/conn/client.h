@@ -68,7 +68,7 @@ struct login_facts {
 	bool is_counted;
 };
 
-/* What a client of the console's database may do. Room auth writes the rights. */
+/* The rights and the state of a console client. Room auth writes the rights. */
 struct console_facts {
 	uint8_t state;			/* enum console_state; written by admin/console.c */
 	bool is_connected : 1;		/* to the database of the console; written by room login */

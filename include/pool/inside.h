@@ -112,8 +112,9 @@ bool pool_refuses(const struct pool *pool, const struct pool_client *client, use
 /* Opens a server with ops->dial, for a client of the pool or for none, if every budget has room for
    one more; `most` servers of the pool may be open, 0: any number. Returns whether there was
    room. */
-bool pool_dial(struct pool *pool, struct pool_client *whom, int64_t most);
-/* A server was made, also one that another process has handed over; its kind is known. */
+bool pool_dial(struct pool *pool, struct pool_client *client, int64_t most);
+/* Counts a new server in the budgets: with the seat that pool_dial() has taken, or, if an online
+   restart has handed the server over, also beyond a limit. The kind of the server is known. */
 void seat_use(struct pool_server *server);
 /* A client gets a server that only look-ups have used. */
 void seat_serves_clients(struct pool_server *server);
@@ -142,8 +143,8 @@ static inline void pools_ask(struct pools *pools)
 	if (first)
 		pool_mark(pool_at(first));
 }
-/* Marks `pool`, which waits for this server or for what the server counted for; NULL: for a host
-   that has room. */
+/* Marks `pool` for the scheduler: it waits for this server, or for room in a budget of this server.
+   NULL: a host has room. */
 static inline void pool_ring(struct pool *pool, const struct pool_server *server)
 {
 	if (!server || pool->pools == server->pool->pools || server->state == SERVER_DEAD)
@@ -184,7 +185,7 @@ struct pool_server *pool_hosts_evictable(const struct pool *pool, usec_t now);
 /* Returns why pool_size or max_host_connections closes this server, which its client releases, or
    REASON_NONE. */
 enum close_reason pool_server_is_claimed(const struct pool_server *server, usec_t now);
-/* Sets close_above of all pools, after a change of what it depends on; and are_hosts_scarce. */
+/* Compute close_above of all pools anew after a change of a limit, and set are_hosts_scarce. */
 void pools_renew_close_above(struct pools *pools);
 void pools_set_scarce(struct pools *pools, bool are_scarce);
 int64_t pool_close_above(const struct pool *pool);

@@ -341,9 +341,9 @@ struct pool_ops {
 	/* The server is lent to the client, which has waited for this time. Both are ACTIVE and
 	   linked already. */
 	void (*lend)(struct pool_server *server, struct pool_client *client, usec_t waited);
-	/* Opens a server. If `whom` is not NULL, the server gets the start-up parameters and the
+	/* Opens a server. If `client` is not NULL, the server gets the start-up parameters and the
 	   `dedicated` number of this client. Calls pool_login_failed if this fails at once. */
-	void (*dial)(struct pool *pool, struct pool_client *whom);
+	void (*dial)(struct pool *pool, struct pool_client *client);
 	/* The next server is opened from the reserve, for this client (may be NULL). */
 	void (*take_reserve)(struct pool *pool, struct pool_client *client);
 	/* the server is TESTED already: sends server_check_query */
@@ -392,8 +392,8 @@ static inline void pool_server_close_later(struct pool_server *server, enum clos
 
 struct pools {
 	const struct pool_ops *ops;
-	struct shared *shared;			/* what it has in common with other worlds ... */
-	struct bell bell;			/* ... and what the others tell it */
+	struct shared *shared;			/* budgets of all worlds */
+	struct bell bell;			/* requests of the other worlds */
 	void *owner;				/* the world; room core sets and uses it */
 	struct conf *conf;			/* held */
 	struct database *databases;		/* uthash by name */

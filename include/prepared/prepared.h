@@ -248,8 +248,8 @@ static inline bool prepared_has_unnamed(const struct client *c, const struct ser
 	       (ps->unnamed_in_flight == 0 || ps->unnamed_confirmed ||
 		ps->unnamed_batch == s->batch);
 }
-/* Whether the text of a Query, of which the first `size` bytes are read, may name or deallocate
-   prepared statements of the client, as EXECUTE does: see prepared_send_sql(). */
+/* Whether the text of a Query may name or deallocate prepared statements of the client, as EXECUTE
+   does: see prepared_send_sql(). `text` holds the first `size` bytes of it. */
 static inline bool prepared_query_may_name(const struct client *c, const uint8_t *text, size_t size)
 {
 	return c->link_facts.shares_names &&

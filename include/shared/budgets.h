@@ -80,17 +80,17 @@ static inline bool budget_take(struct budget *budget)
 {
 	return budget_take_up_to(budget, budget->limit);
 }
-/* Counts one that exists already, also beyond the limit: another process has handed it over, or
-   the limit is checked later. */
+/* Counts an object that exists already, also beyond the limit. Examples: a server that an online
+   restart has handed over, or a client whose limit is checked after it was counted. */
 static inline void budget_add(struct budget *budget) { budget->used++; }
 static inline void budget_give(struct budget *budget) { budget->used--; }
-/* The check has found one that counts for the budget. */
+/* The check has found an object that counts for the budget. */
 static inline void budget_found(struct budget *budget) { budget->found++; }
 
 struct shared;
 
-/* Begins and ends a check of all budgets: asserts that budget_found() was called for each one that
-   is used. */
+/* Begin and end a check of all budgets. The end asserts that budget_found() was called as often as
+   each budget has objects in use. */
 void budgets_check_begin(struct shared *shared);
 void budgets_check_end(const struct shared *shared);
 /* Returns the budget of this kind and name, and adds a reference; a new one has no limit. The name

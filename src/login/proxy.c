@@ -1,5 +1,5 @@
 /*
- * Clients behind a load balancer that names them: the PROXY protocol (net/proxy_header.c).
+ * A load balancer names its clients: the PROXY protocol (net/proxy_header.c).
  *
  * 1. A connection comes from an address of proxy_protocol_networks. It is counted there, like any
  *    login in progress, so that a load balancer with many silent connections displaces its own.

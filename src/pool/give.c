@@ -41,7 +41,8 @@ static bool server_is_wanted(const struct pool_server *server, usec_t now)
 	return first && first->pools != pool->pools && host_owes(server, first, now);
 }
 
-/* Returns the idle server that goes to another world: one that needs no test, if there is one. */
+/* Returns an idle server that may move to another world, first of those without a test. NULL:
+   none. */
 static struct pool_server *pool_movable(const struct pool *pool)
 {
 	static const enum server_state states[] = { SERVER_IDLE, SERVER_USED };

@@ -1,7 +1,7 @@
 /*
  * The tables of the room: databases by name, users by name and pools by (database, user, host).
  * This file makes and frees users and pools, and computes the effective settings of a pool, each
- * from the most specific place that sets a value. databases.c decides what is made and freed.
+ * from the most specific place that sets a value. databases.c makes and frees them.
  *
  * Invariants: `allowed` of a pool follows from its user, its database and the global settings
  * (pools_check); all other limits are read when they are needed, so a RELOAD or SET copies nothing.

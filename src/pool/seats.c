@@ -64,11 +64,11 @@ static void seat_untake(struct pool *pool)
 		budget_give(&pool->pools->shared->lookup_servers);
 }
 
-bool pool_dial(struct pool *pool, struct pool_client *whom, int64_t most)
+bool pool_dial(struct pool *pool, struct pool_client *client, int64_t most)
 {
 	if (!seat_take(pool, most))
 		return false;
-	pool->pools->ops->dial(pool, whom);
+	pool->pools->ops->dial(pool, client);
 	if (pool->seats > 0)
 		seat_untake(pool);
 	return true;
